@@ -1,0 +1,2 @@
+//! The `tapflow` program.
+fn main() {}
