@@ -1,0 +1,1 @@
+//! `tapflow check-config`.

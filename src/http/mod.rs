@@ -1,0 +1,2 @@
+//! The HTTP server for metrics, ledger and health.
+pub mod options;

@@ -1,0 +1,2 @@
+//! Outputs that frames are delivered to.
+pub mod options;

@@ -1,0 +1,126 @@
+//! Settings of the stages.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Net;
+
+/// One `[[stage]]`, named by its `type`. Stages run in the order of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StageOptions {
+    /// Decodes each frame, once, for the stages after it. Without it frames are relayed undecoded.
+    Decode(DecodeOptions),
+    /// Keeps the frames that match and drops the others, counted as filtered.
+    Filter(FilterOptions),
+    /// Keeps one in so many frames, and counts the others as filtered.
+    Sample(SampleOptions),
+    /// Counts what was decoded for `/metrics`.
+    Metrics(MetricsOptions),
+}
+
+impl StageOptions {
+    /// The values of `type`.
+    pub const TYPES: &'static [&'static str] = &["decode", "filter", "sample", "metrics"];
+
+    /// The value of `type`.
+    pub const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Decode(_) => "decode",
+            Self::Filter(_) => "filter",
+            Self::Sample(_) => "sample",
+            Self::Metrics(_) => "metrics",
+        }
+    }
+
+    /// Whether the stage looks into decoded records, so that a decode stage has to come before it.
+    pub const fn needs_decode(&self) -> bool {
+        match self {
+            Self::Decode(_) => false,
+            Self::Filter(_) | Self::Metrics(_) => true,
+            Self::Sample(sample) => !matches!(sample.by, SampleBy::Random),
+        }
+    }
+}
+
+/// Settings of the decode stage: none yet.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DecodeOptions {}
+
+/// Settings of the filter stage. A frame matches when it matches every list that is not empty; it matches a list when
+/// it matches one of its entries. A frame that lacks what a list asks about (a message without a name, say) does not
+/// match that list.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FilterOptions {
+    /// dnstap message types, such as `CLIENT_QUERY`.
+    pub message_types: Vec<String>,
+    /// Ends of the query name, at a dot: `example.com` matches itself and every name below it.
+    pub qname_suffixes: Vec<String>,
+    /// Query types, such as `AAAA` or `TYPE65280`.
+    pub qtypes: Vec<String>,
+    /// Response codes, such as `NXDOMAIN` or `RCODE16`. Queries have none and do not match.
+    pub rcodes: Vec<String>,
+    /// Networks of the client (dnstap's query address).
+    pub networks: Vec<Net>,
+    /// Keep what does not match instead.
+    pub invert: bool,
+}
+
+/// Settings of the sample stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SampleOptions {
+    /// Keep one frame (or one key) in this many; 1 keeps all. At least 1.
+    pub one_in: u32,
+    /// What decides which are kept.
+    pub by: SampleBy,
+    /// Changes which frames or keys are kept; collectors with the same seed keep the same keys.
+    pub seed: u64,
+}
+
+impl Default for SampleOptions {
+    fn default() -> Self {
+        Self {
+            one_in: 1,
+            by: SampleBy::Random,
+            seed: 0,
+        }
+    }
+}
+
+impl SampleOptions {
+    /// Keys that a file must give, since no default can be right.
+    pub const REQUIRED: &'static [&'static str] = &["one_in"];
+}
+
+/// What decides which frames a sample keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SampleBy {
+    /// Chance, frame by frame.
+    #[default]
+    Random,
+    /// The query name: all frames of a kept name are kept.
+    Qname,
+    /// The client's address: all frames of a kept client are kept.
+    Client,
+    /// The dnstap identity: all frames of a kept server are kept.
+    Identity,
+}
+
+/// Settings of the metrics stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsOptions {
+    /// Identities with a time series of their own; later ones share the label `other`.
+    pub identities_max: u32,
+}
+
+impl Default for MetricsOptions {
+    fn default() -> Self {
+        Self {
+            identities_max: 1000,
+        }
+    }
+}

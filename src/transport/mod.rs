@@ -1,0 +1,2 @@
+//! Sockets to listen on and to connect with.
+pub mod options;

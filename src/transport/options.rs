@@ -1,0 +1,143 @@
+//! Settings of a listener.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{ByteSize, Endpoint, FileMode, Net, Span};
+
+/// One `[[listener]]`: a place where DNS servers connect, and what it takes from them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListenerOptions {
+    /// Name in logs, metrics and the ledger. Empty: made from the place, such as `unix-dnstap` or `tcp-6000`.
+    pub name: String,
+    /// Where to listen. Must be given in a file; the default here stands in until it is.
+    pub uri: Endpoint,
+    /// Which handshake senders speak.
+    pub mode: ListenerMode,
+    /// How payloads are compressed.
+    pub compression: ReceiveCompression,
+    /// Largest control frame, in bytes of its body after the length; a larger one closes the connection.
+    pub control_frame_max: ByteSize,
+    /// Largest data frame, in bytes of its payload, inclusive. A DNS message over TCP can be 65,535 bytes, and dnstap
+    /// adds its own fields.
+    pub data_frame_max: ByteSize,
+    /// What becomes of a data frame over `data_frame_max`.
+    pub oversize: Oversize,
+    /// Largest size of one payload after decompression, in bytes; a frame that would pass it is dropped and counted.
+    pub decompressed_max: ByteSize,
+    /// Time from accepting a connection to the end of its handshake, after which a silent sender is closed.
+    pub handshake_timeout: Span,
+    /// Time without a byte after which a connection is closed. Off: a quiet sender may stay for ever.
+    pub idle_timeout: Span,
+    /// Bytes asked of the socket at a time, at most.
+    pub read_size: ByteSize,
+    /// Bytes of the first buffer a connection gets.
+    pub initial_buffer: ByteSize,
+    /// Bytes a connection's buffer may grow to. 0: `data_frame_max` plus `read_size`. See [`Self::buffer_limit`].
+    pub buffer_max: ByteSize,
+    /// The socket's receive buffer (`SO_RCVBUF`) in bytes. 0: as the system has it.
+    pub receive_buffer: ByteSize,
+    /// Connections at once on this listener.
+    pub connections_max: u32,
+    /// Connections at once from one address (TCP) or user (Unix). 0: no limit but `connections_max`.
+    pub connections_per_peer_max: u32,
+    /// Networks that may connect (TCP). Empty: everyone may.
+    pub allow: Vec<Net>,
+    /// Idle time after which TCP asks whether the peer still lives (TCP). Off: never.
+    pub keepalive: Span,
+    /// Permissions of the socket file, set before the first connection is accepted (Unix).
+    pub socket_mode: FileMode,
+    /// Owner of the socket file, name or number (Unix). Empty: the user tapflow runs as.
+    pub owner: String,
+    /// Group of the socket file, name or number (Unix). Empty: the group tapflow runs as.
+    pub group: String,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            uri: Endpoint::tcp("127.0.0.1", 6000),
+            mode: ListenerMode::Auto,
+            compression: ReceiveCompression::Auto,
+            control_frame_max: ByteSize(4064),
+            data_frame_max: ByteSize::mib(1),
+            oversize: Oversize::Skip,
+            decompressed_max: ByteSize::mib(8),
+            handshake_timeout: Span::secs(5),
+            idle_timeout: Span::OFF,
+            read_size: ByteSize::kib(256),
+            initial_buffer: ByteSize::kib(16),
+            buffer_max: ByteSize(0),
+            receive_buffer: ByteSize(0),
+            connections_max: 10_000,
+            connections_per_peer_max: 0,
+            allow: Vec::new(),
+            keepalive: Span::secs(60),
+            socket_mode: FileMode(0o660),
+            owner: String::new(),
+            group: String::new(),
+        }
+    }
+}
+
+impl ListenerOptions {
+    /// Keys that a file must give, since no default can be right.
+    pub const REQUIRED: &'static [&'static str] = &["uri"];
+
+    /// Bytes a connection's buffer may grow to: `buffer_max`, or the sum that stands for its 0.
+    pub fn buffer_limit(&self) -> u64 {
+        match self.buffer_max.bytes() {
+            0 => self
+                .data_frame_max
+                .bytes()
+                .saturating_add(self.read_size.bytes()),
+            bytes => bytes,
+        }
+    }
+}
+
+/// Which handshake a listener expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListenerMode {
+    /// Whatever the first bytes show: READY, START or the length of a data frame.
+    #[default]
+    Auto,
+    /// READY, ACCEPT, START, data, STOP, FINISH. Other beginnings are refused.
+    Bidirectional,
+    /// START, data, STOP; nothing is written. Other beginnings are refused.
+    Unidirectional,
+    /// Data frames alone, no control frames.
+    Raw,
+}
+
+/// Which compression a listener expects inside frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiveCompression {
+    /// Whatever each payload's first bytes show.
+    #[default]
+    Auto,
+    /// None; a compressed payload is passed on as it is and will not decode.
+    Off,
+    /// Gzip in every frame.
+    Gzip,
+    /// LZ4 frames in every frame.
+    Lz4,
+    /// Snappy (xerial framing or a raw block) in every frame.
+    Snappy,
+    /// Zstandard in every frame.
+    Zstd,
+}
+
+/// What becomes of a data frame over the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Oversize {
+    /// Its bytes are skipped exactly, the frame is counted as dropped, and the connection goes on.
+    #[default]
+    Skip,
+    /// The connection is closed.
+    Close,
+}

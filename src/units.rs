@@ -1,0 +1,568 @@
+//! The units that settings are written in: sizes, spans of time, places, networks, file modes.
+//!
+//! A setting is written as a person would say it (`"64KiB"`, `"5s"`, `"tcp:[::1]:6000"`), and a value that cannot be
+//! read is answered with what was wrong and how to write it. Each type prints the shortest text that reads back as the
+//! same value, so a configuration can be printed and read again without a change.
+//!
+//! Nothing here knows a setting by name, reads a file or opens a socket.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+
+/// Why a text is not the unit it should be: a sentence for the person who wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnitError(String);
+
+impl UnitError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// A number of bytes. Written `"64KiB"`, `"1.5GiB"` (powers of 1024), `"1MB"` (powers of 1000), or a plain number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ByteSize(pub u64);
+
+/// Units of [`ByteSize`], largest first; the first that divides a size is the one it is printed in.
+const SIZE_UNITS: &[(&str, u64)] = &[
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("B", 1),
+];
+
+impl ByteSize {
+    /// `n` times 1024 bytes.
+    pub const fn kib(n: u64) -> Self {
+        Self(n.saturating_mul(1 << 10))
+    }
+
+    /// `n` times 1024 times 1024 bytes.
+    pub const fn mib(n: u64) -> Self {
+        Self(n.saturating_mul(1 << 20))
+    }
+
+    /// The number of bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+
+    /// The number of bytes as a length in memory; the largest length there is where it would not fit.
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the size is zero, which many settings read as *off* or *as the system has it*.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The size rounded to three digits in binary units, for people: `1.25 GiB`. Does not read back exactly.
+    pub fn rounded(self) -> String {
+        let unit = SIZE_UNITS
+            .iter()
+            .take(4)
+            .find(|(_, scale)| self.0 >= *scale);
+        match unit {
+            None => format!("{} B", self.0),
+            Some((name, scale)) => {
+                let value = self.0 as f64 / *scale as f64;
+                let digits = if value < 9.995 {
+                    2
+                } else {
+                    usize::from(value < 99.95)
+                };
+                format!("{value:.digits$} {}", name)
+            }
+        }
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("0");
+        }
+        // The unit that leaves the smallest number: 4096000 is "4000KiB" and "4096kB", and the first is shorter to read.
+        let unit = SIZE_UNITS
+            .iter()
+            .filter(|(_, scale)| self.0.is_multiple_of(*scale))
+            .max_by_key(|(_, scale)| *scale);
+        let (name, scale) = unit.copied().unwrap_or(("B", 1));
+        write!(f, "{}{name}", self.0.checked_div(scale).unwrap_or(self.0))
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split_number(text);
+        let example = "write a number and a unit, such as \"64KiB\" or \"1MiB\"";
+        if number.is_empty() {
+            return Err(UnitError::new(format!(
+                "\"{text}\" is not a size: {example}"
+            )));
+        }
+        let scale = match unit.to_ascii_lowercase().as_str() {
+            "" => 1,
+            letter @ ("k" | "m" | "g" | "t") => {
+                let letter = letter.to_ascii_uppercase();
+                return Err(UnitError::new(format!(
+                    "\"{text}\" can be read in two ways: write \"{number}{letter}iB\" (powers of 1024) or \"{number}{letter}B\" (powers of 1000)"
+                )));
+            }
+            other => match SIZE_UNITS
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(other))
+            {
+                Some((_, scale)) => *scale,
+                None => {
+                    return Err(UnitError::new(format!(
+                        "\"{unit}\" is not a unit of size: {example}"
+                    )));
+                }
+            },
+        };
+        scaled(number, scale).map(Self).ok_or_else(|| {
+            UnitError::new(format!(
+                "\"{text}\" is not a whole number of bytes up to {}: {example}",
+                u64::MAX
+            ))
+        })
+    }
+}
+
+/// A span of time; zero means *off*. Written `"5s"`, `"250ms"`, `"1.5h"`, `"off"`; units are ms, s, m, h and d.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub Duration);
+
+/// Units of [`Span`] in nanoseconds, largest first.
+const SPAN_UNITS: &[(&str, u64)] = &[
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+impl Span {
+    /// No time at all, which settings read as *off*.
+    pub const OFF: Self = Self(Duration::ZERO);
+
+    /// `n` seconds.
+    pub const fn secs(n: u64) -> Self {
+        Self(Duration::from_secs(n))
+    }
+
+    /// `n` milliseconds.
+    pub const fn millis(n: u64) -> Self {
+        Self(Duration::from_millis(n))
+    }
+
+    /// Whether the setting is off.
+    pub const fn is_off(self) -> bool {
+        self.0.is_zero()
+    }
+
+    /// The duration, or `None` when the setting is off.
+    pub const fn get(self) -> Option<Duration> {
+        if self.is_off() { None } else { Some(self.0) }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        if nanos == 0 {
+            return f.write_str("off");
+        }
+        let unit = SPAN_UNITS
+            .iter()
+            .find(|(_, scale)| nanos.is_multiple_of(u128::from(*scale)));
+        let (name, scale) = unit.copied().unwrap_or(("ns", 1));
+        write!(
+            f,
+            "{}{name}",
+            nanos.checked_div(u128::from(scale)).unwrap_or(nanos)
+        )
+    }
+}
+
+impl FromStr for Span {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let example =
+            "write a number and a unit, such as \"5s\", \"250ms\", \"10m\" or \"1h\", or \"off\"";
+        if text.eq_ignore_ascii_case("off") {
+            return Ok(Self::OFF);
+        }
+        let (number, unit) = split_number(text);
+        if number.is_empty() {
+            return Err(UnitError::new(format!(
+                "\"{text}\" is not a span of time: {example}"
+            )));
+        }
+        let scale = match unit.to_ascii_lowercase().as_str() {
+            "" if scaled(number, 1) == Some(0) => 1,
+            "" => {
+                return Err(UnitError::new(format!(
+                    "\"{text}\" has no unit: write \"{number}s\" for seconds or \"{number}ms\" for milliseconds"
+                )));
+            }
+            "sec" | "secs" | "second" | "seconds" => 1_000_000_000,
+            "min" | "mins" | "minute" | "minutes" => 60_000_000_000,
+            "hour" | "hours" => 3_600_000_000_000,
+            "day" | "days" => 86_400_000_000_000,
+            other => match SPAN_UNITS.iter().find(|(name, _)| *name == other) {
+                Some((_, scale)) => *scale,
+                None => {
+                    return Err(UnitError::new(format!(
+                        "\"{unit}\" is not a unit of time: {example}"
+                    )));
+                }
+            },
+        };
+        scaled(number, scale)
+            .map(|nanos| Self(Duration::from_nanos(nanos)))
+            .ok_or_else(|| {
+                UnitError::new(format!(
+                    "\"{text}\" is too long or too finely divided a time: {example}"
+                ))
+            })
+    }
+}
+
+/// Splits `"1.5 GiB"` into `"1.5"` and `"GiB"`.
+fn split_number(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(end).unwrap_or((text, ""));
+    (number, unit.trim_start())
+}
+
+/// `number` (decimal digits with at most one point) times `scale`, where that is a whole number that fits.
+fn scaled(number: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 {
+        return None;
+    }
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let divisor = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let product = digits.checked_mul(u128::from(scale))?;
+    if !product.is_multiple_of(divisor) {
+        return None;
+    }
+    u64::try_from(product.checked_div(divisor)?).ok()
+}
+
+/// A place to listen at or to connect to: `unix:/path` or `tcp:host:port`, with an IPv6 address in brackets.
+///
+/// The path may hold `{data_dir}`, which configuration replaces by the data folder.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A Unix stream socket at this path.
+    Unix(PathBuf),
+    /// A TCP host (address without brackets, or name) and port. Port 0 lets the system choose one to listen on.
+    Tcp {
+        /// IPv4 address, IPv6 address without brackets, or host name.
+        host: String,
+        /// Port, 0 to 65535.
+        port: u16,
+    },
+}
+
+/// What an [`Endpoint`] looks like, for error messages.
+const ENDPOINT_EXAMPLE: &str = "write \"unix:/path/to/socket\" or \"tcp:host:port\", such as \"tcp:127.0.0.1:6000\" or \"tcp:[::1]:6000\"";
+
+impl Endpoint {
+    /// A TCP endpoint.
+    pub fn tcp(host: impl Into<String>, port: u16) -> Self {
+        Self::Tcp {
+            host: host.into(),
+            port,
+        }
+    }
+
+    /// A Unix endpoint.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::Unix(path.into())
+    }
+
+    /// The word before the colon: `unix` or `tcp`.
+    pub const fn scheme(&self) -> &'static str {
+        match self {
+            Self::Unix(_) => "unix",
+            Self::Tcp { .. } => "tcp",
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let bad = |why: String| {
+            Err(UnitError::new(format!(
+                "\"{text}\" {why}: {ENDPOINT_EXAMPLE}"
+            )))
+        };
+        if text.is_empty() {
+            return Err(UnitError::new(format!(
+                "no place is given: {ENDPOINT_EXAMPLE}"
+            )));
+        }
+        if text.starts_with('/') || text.starts_with('.') {
+            return Err(UnitError::new(format!(
+                "\"{text}\" does not say what kind of place it is: write \"unix:{text}\""
+            )));
+        }
+        let Some((scheme, rest)) = text.split_once(':') else {
+            return bad("does not say what kind of place it is".to_owned());
+        };
+        match scheme {
+            "unix" => match unix_path(rest) {
+                Ok(path) => Ok(Self::Unix(path)),
+                Err(why) => bad(why),
+            },
+            "tcp" => match host_port(rest) {
+                Ok((host, port)) => Ok(Self::Tcp { host, port }),
+                Err(why) => bad(why),
+            },
+            _ if host_port(text).is_ok() => Err(UnitError::new(format!(
+                "\"{text}\" does not say what kind of place it is: write \"tcp:{text}\""
+            ))),
+            _ => bad(format!(
+                "begins with \"{scheme}:\", which this version does not know (it knows unix: and tcp:)"
+            )),
+        }
+    }
+}
+
+/// Longest path of a Unix socket in bytes: `sun_path` is 108 bytes on Linux with its closing NUL.
+pub const UNIX_PATH_MAX: usize = 107;
+
+fn unix_path(rest: &str) -> Result<PathBuf, String> {
+    // "unix:///run/x" is how other programs write "unix:/run/x": a URI whose authority is empty.
+    let path = rest
+        .strip_prefix("//")
+        .filter(|path| path.starts_with('/'))
+        .unwrap_or(rest);
+    if path.is_empty() {
+        return Err("names no path".to_owned());
+    }
+    if path.contains('\0') {
+        return Err("holds a NUL character".to_owned());
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn host_port(rest: &str) -> Result<(String, u16), String> {
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let (host, port) = if let Some(bracketed) = rest.strip_prefix('[') {
+        let Some((host, port)) = bracketed.split_once(']') else {
+            return Err("opens a bracket and does not close it".to_owned());
+        };
+        if host.parse::<Ipv6Addr>().is_err() {
+            return Err(format!(
+                "has \"{host}\" in brackets, which is not an IPv6 address"
+            ));
+        }
+        (host, port.strip_prefix(':').ok_or("has no port")?)
+    } else {
+        let (host, port) = rest.rsplit_once(':').ok_or("has no port")?;
+        if host.contains(':') {
+            return Err("holds an IPv6 address, which goes in brackets".to_owned());
+        }
+        (host, port)
+    };
+    if host.is_empty() {
+        return Err(
+            "names no host (0.0.0.0 or [::] stand for every address of this machine)".to_owned(),
+        );
+    }
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if !host.chars().all(valid) {
+        return Err(format!(
+            "names the host \"{host}\", which is neither an address nor a name"
+        ));
+    }
+    let digits = port.bytes().all(|b| b.is_ascii_digit());
+    match port.parse() {
+        Ok(port) if digits => Ok((host.to_owned(), port)),
+        _ => Err(format!(
+            "has the port \"{port}\", which is not a number from 0 to 65535"
+        )),
+    }
+}
+
+/// A network in CIDR form, or a single address: `"192.0.2.0/24"`, `"2001:db8::/32"`, `"192.0.2.7"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Net(pub IpNet);
+
+impl Net {
+    /// Whether `address` is in the network. A v4-mapped IPv6 address counts as the IPv4 address it carries, since a
+    /// dual-stack socket shows IPv4 peers so.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains(&address.to_canonical())
+    }
+
+    /// Whether bits beyond the prefix are set, as in `10.1.2.3/8`: allowed, and probably not what was meant.
+    pub fn has_host_bits(&self) -> bool {
+        self.0.trunc() != self.0
+    }
+}
+
+impl fmt::Display for Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.prefix_len() == self.0.max_prefix_len() {
+            self.0.addr().fmt(f)
+        } else {
+            self.0.fmt(f)
+        }
+    }
+}
+
+impl FromStr for Net {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self(IpNet::from(address)));
+        }
+        text.parse().map(Self).map_err(|_| {
+            UnitError::new(format!(
+                "\"{text}\" is not a network: write an address and a prefix length, such as \"192.0.2.0/24\" or \"2001:db8::/32\", or one address"
+            ))
+        })
+    }
+}
+
+/// Permission bits of a file, written in octal: `"0660"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileMode(pub u32);
+
+impl fmt::Display for FileMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04o}", self.0)
+    }
+}
+
+impl FromStr for FileMode {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let digits = text.strip_prefix("0o").unwrap_or(text);
+        let octal = !digits.is_empty() && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
+        match u32::from_str_radix(digits, 8) {
+            Ok(mode) if octal && mode <= 0o777 => Ok(Self(mode)),
+            _ => Err(UnitError::new(format!(
+                "\"{text}\" is not a file mode: write three or four octal digits in quotes, such as \"0660\" (owner and group) or \"0666\" (everyone)"
+            ))),
+        }
+    }
+}
+
+/// Serialises a unit as its text and reads it back from text, or from a plain number where `$number` allows one.
+macro_rules! unit_serde {
+    ($type:ty, $expecting:literal, $number:expr) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$type, E> {
+                        text.parse().map_err(E::custom)
+                    }
+
+                    fn visit_u64<E: de::Error>(self, number: u64) -> Result<$type, E> {
+                        let from_number: fn(i128) -> Result<$type, UnitError> = $number;
+                        from_number(i128::from(number)).map_err(E::custom)
+                    }
+
+                    fn visit_i64<E: de::Error>(self, number: i64) -> Result<$type, E> {
+                        let from_number: fn(i128) -> Result<$type, UnitError> = $number;
+                        from_number(i128::from(number)).map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_any(Text)
+            }
+        }
+    };
+}
+
+unit_serde!(
+    ByteSize,
+    "a size such as \"64KiB\" or a number of bytes",
+    |number| {
+        u64::try_from(number)
+            .map(ByteSize)
+            .map_err(|_| UnitError::new(format!("a size cannot be negative, and this is {number}")))
+    }
+);
+unit_serde!(
+    Span,
+    "a span of time such as \"5s\", or \"off\"",
+    |number| number.to_string().parse()
+);
+unit_serde!(
+    Endpoint,
+    "a place such as \"unix:/path\" or \"tcp:127.0.0.1:6000\"",
+    |number| {
+        Err(UnitError::new(format!(
+            "{number} is not a place: {ENDPOINT_EXAMPLE}"
+        )))
+    }
+);
+unit_serde!(Net, "a network such as \"192.0.2.0/24\"", |number| number
+    .to_string()
+    .parse());
+unit_serde!(
+    FileMode,
+    "a file mode in quotes such as \"0660\"",
+    |number| {
+        Err(UnitError::new(format!(
+            "a file mode is written in quotes, in octal, such as \"0660\", and this is the number {number}"
+        )))
+    }
+);
