@@ -1,4 +1,21 @@
 //! The configuration: the components' options put together, read from TOML and checked.
+//!
+//! [`load`] reads a file and finds everything that is wrong with it in one go; [`check`] knows what TOML cannot (two
+//! listeners at one place); [`problem`] shows a problem with its line. [`uris`] reads listeners and outputs from the
+//! command line. [`Config::resolve`] fills in what was left open, and [`Config::memory_bound`] says how much memory the
+//! settings allow.
+//!
+//! A component's options live with the component; nothing here starts anything. Everything can be compared and printed,
+//! so that two configurations can be compared piece by piece.
+
+pub mod check;
+pub mod load;
+pub mod memory;
+pub mod names;
+pub mod problem;
+pub mod resolve;
+pub mod suggest;
+pub mod uris;
 
 use std::path::PathBuf;
 
@@ -15,7 +32,8 @@ use crate::units::{Endpoint, FileMode, Span};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Folder of tapflow's own; `{data_dir}` in other settings stands for it. Empty: see the module.
+    /// Folder of tapflow's own; `{data_dir}` in other settings stands for it. Empty:
+    /// [`resolve::Surroundings::data_dir`] says where.
     pub data_dir: PathBuf,
     /// Time a stop may take to drain the outputs; what is then still in flight is counted as lost.
     pub shutdown_timeout: Span,

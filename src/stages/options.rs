@@ -71,7 +71,8 @@ pub struct FilterOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SampleOptions {
-    /// Keep one frame (or one key) in this many; 1 keeps all. At least 1.
+    /// Keep one frame (or one key) in this many; 1 keeps all. At least 1. Must be given in a file;
+    /// the default here stands in until it is.
     pub one_in: u32,
     /// What decides which are kept.
     pub by: SampleBy,

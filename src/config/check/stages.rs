@@ -1,0 +1,293 @@
+//! Stages: their order, and what filters ask for.
+
+use crate::config::Config;
+use crate::config::problem::Problem;
+use crate::config::{names, suggest};
+use crate::stages::options::{FilterOptions, SampleBy, SampleOptions, StageOptions};
+
+/// Identities above this make a scrape of `/metrics` larger than a megabyte.
+const IDENTITIES_SENSIBLE: u32 = 10_000;
+
+pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
+    let mut decoded = false;
+    let mut counted = false;
+    for (i, stage) in config.stage.iter().enumerate() {
+        let place = format!("stage[{i}]");
+        if stage.needs_decode() && !decoded {
+            let what = format!(
+                "{} looks into decoded records, and nothing decodes them before it",
+                described(stage)
+            );
+            problems.push(
+                Problem::error(&place, what).fix("put a [[stage]] with type = \"decode\" above it"),
+            );
+            decoded = true; // Said once.
+        }
+        match stage {
+            StageOptions::Decode(_) if decoded => {
+                let what = "records are decoded already, so this stage does nothing";
+                problems.push(Problem::warning(&place, what).fix("leave it away"));
+            }
+            StageOptions::Decode(_) => decoded = true,
+            StageOptions::Filter(filter) => self::filter(filter, &place, problems),
+            StageOptions::Sample(sample) => self::sample(sample, &place, problems),
+            StageOptions::Metrics(metrics) => {
+                if counted {
+                    let what = "a second metrics stage counts every record twice";
+                    problems.push(Problem::error(&place, what).fix("keep one"));
+                }
+                counted = true;
+                if metrics.identities_max > IDENTITIES_SENSIBLE {
+                    let what = format!(
+                        "{} identities make every scrape of /metrics over a megabyte",
+                        metrics.identities_max
+                    );
+                    problems.push(
+                        Problem::warning(format!("{place}.identities_max"), what)
+                            .fix("the default is 1000"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn described(stage: &StageOptions) -> String {
+    match stage {
+        StageOptions::Sample(sample) => {
+            let by = match sample.by {
+                SampleBy::Random => "random",
+                SampleBy::Qname => "qname",
+                SampleBy::Client => "client",
+                SampleBy::Identity => "identity",
+            };
+            format!("a sample by \"{by}\"")
+        }
+        other => format!("a stage of type \"{}\"", other.type_name()),
+    }
+}
+
+fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
+    let FilterOptions {
+        message_types,
+        qname_suffixes,
+        qtypes,
+        rcodes,
+        networks,
+        invert,
+    } = filter;
+    let lists_empty = message_types.is_empty()
+        && qname_suffixes.is_empty()
+        && qtypes.is_empty()
+        && rcodes.is_empty();
+    if lists_empty && networks.is_empty() {
+        let what = if *invert {
+            "this filter asks for nothing and is inverted, so it drops everything"
+        } else {
+            "this filter asks for nothing, so it keeps everything"
+        };
+        let problem = if *invert {
+            Problem::error(place, what)
+        } else {
+            Problem::warning(place, what)
+        };
+        problems.push(
+            problem.fix("set one of message_types, qname_suffixes, qtypes, rcodes, networks"),
+        );
+    }
+    for (key, written, known, prefix, max) in [
+        ("message_types", message_types, names::MESSAGE_TYPES, "", 0),
+        ("qtypes", qtypes, names::QTYPES, "TYPE", 0xFFFF),
+        ("rcodes", rcodes, names::RCODES, "RCODE", 0xFFF),
+    ] {
+        for (i, word) in written.iter().enumerate() {
+            let generic = !prefix.is_empty() && names::known(word, &[], prefix, max);
+            if generic || known.iter().any(|name| name.eq_ignore_ascii_case(word)) {
+                continue;
+            }
+            let what = format!("\"{word}\" is not one of the {key}");
+            let fix = match suggest::closest(word, known.iter().copied()) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None if prefix.is_empty() => format!("they are {}", known.join(", ")),
+                None => format!(
+                    "write one that has no name as \"{prefix}\" and its number, up to {max}"
+                ),
+            };
+            problems.push(Problem::error(format!("{place}.{key}[{i}]"), what).fix(fix));
+        }
+    }
+    for (i, suffix) in qname_suffixes.iter().enumerate() {
+        if let Err((why, fix)) = suffix_fault(suffix) {
+            problems.push(
+                Problem::error(
+                    format!("{place}.qname_suffixes[{i}]"),
+                    format!("\"{suffix}\" {why}"),
+                )
+                .fix(fix),
+            );
+        }
+    }
+    let odd = networks
+        .iter()
+        .enumerate()
+        .filter(|(_, net)| net.has_host_bits());
+    problems.extend(odd.map(|(i, net)| {
+        let what = format!(
+            "{net} is the network {}, whatever follows its prefix",
+            net.0.trunc()
+        );
+        let fix = format!(
+            "write {} for the network or {} for one address",
+            net.0.trunc(),
+            net.0.addr()
+        );
+        Problem::warning(format!("{place}.networks[{i}]"), what).fix(fix)
+    }));
+    if !rcodes.is_empty()
+        && !message_types.is_empty()
+        && message_types
+            .iter()
+            .all(|kind| kind.to_ascii_uppercase().ends_with("_QUERY"))
+    {
+        let what = "queries have no response code, and `message_types` has only queries: nothing matches both";
+        problems.push(
+            Problem::warning(format!("{place}.rcodes"), what).fix("ask for the _RESPONSE types"),
+        );
+    }
+}
+
+/// Why a text is no end of a query name, and what to write.
+fn suffix_fault(suffix: &str) -> Result<(), (String, String)> {
+    if let Some(rest) = suffix
+        .strip_prefix("*.")
+        .or_else(|| suffix.strip_prefix('.'))
+        && !rest.is_empty()
+    {
+        return Err((
+            "needs no wildcard: a suffix matches itself and every name below it".to_owned(),
+            format!("write \"{rest}\""),
+        ));
+    }
+    let name = suffix.strip_suffix('.').unwrap_or(suffix);
+    if suffix == "." {
+        return Err((
+            "is the root, which every name ends in".to_owned(),
+            "leave it away".to_owned(),
+        ));
+    }
+    let mut wire = 1usize;
+    for label in labels(name) {
+        let length = label.ok_or_else(|| {
+            (
+                "has an escape that is not \\ and a character or three digits up to 255".to_owned(),
+                "a dot in a label is written \\.".to_owned(),
+            )
+        })?;
+        if length == 0 {
+            return Err((
+                "has an empty label".to_owned(),
+                "write a name such as \"example.com\"".to_owned(),
+            ));
+        }
+        if length > 63 {
+            return Err((
+                format!("has a label of {length} octets"),
+                "a label has at most 63".to_owned(),
+            ));
+        }
+        wire += length + 1;
+    }
+    if wire > 255 {
+        return Err((
+            format!("has {wire} octets on the wire"),
+            "a name has at most 255".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Octets of each label of a name in presentation form (RFC 1035, section 5.1); `None` for a bad escape.
+fn labels(name: &str) -> Vec<Option<usize>> {
+    let mut lengths = Vec::new();
+    let mut length = 0usize;
+    let mut bytes = name.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'.' => {
+                lengths.push(Some(length));
+                length = 0;
+                continue;
+            }
+            b'\\' => match bytes.next() {
+                Some(first) if first.is_ascii_digit() => {
+                    let digits = [Some(first), bytes.next(), bytes.next()];
+                    let value = digits.iter().try_fold(0u32, |sum, digit| {
+                        digit
+                            .filter(u8::is_ascii_digit)
+                            .map(|digit| sum * 10 + u32::from(digit - b'0'))
+                    });
+                    if value.is_none_or(|value| value > 255) {
+                        return vec![None];
+                    }
+                }
+                Some(_) => {}
+                None => return vec![None],
+            },
+            _ => {}
+        }
+        length += 1;
+    }
+    lengths.push(Some(length));
+    lengths
+}
+
+fn sample(sample: &SampleOptions, place: &str, problems: &mut Vec<Problem>) {
+    let place = format!("{place}.one_in");
+    match sample.one_in {
+        0 => problems.push(
+            Problem::error(place, "one in 0 is no share of anything")
+                .fix("1 keeps everything, 100 keeps a hundredth"),
+        ),
+        1 => problems
+            .push(Problem::warning(place, "one in 1 keeps everything").fix("leave the stage away")),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_the_ends_of_names_and_refuses_what_no_name_ends_in() {
+        let long = "a".repeat(64);
+        let deep = ["a"; 128].join(".");
+        for (suffix, want) in [
+            ("example.com", None),
+            ("example.com.", None),
+            ("com", None),
+            ("_dmarc.example", None),
+            (r"a\.b.example", None),
+            (r"a\255b.example", None),
+            ("*.example.com", Some("no wildcard")),
+            (".example.com", Some("no wildcard")),
+            ("", Some("empty label")),
+            ("a..b", Some("empty label")),
+            (".", Some("root")),
+            (r"a\256", Some("escape")),
+            (r"a\2", Some("escape")),
+            (r"a\", Some("escape")),
+            (long.as_str(), Some("label of 64")),
+            (deep.as_str(), Some("257 octets")),
+        ] {
+            let got = suffix_fault(suffix).err().map(|(why, _)| why);
+            match want {
+                None => assert_eq!(got, None, "{suffix}"),
+                Some(want) => assert!(
+                    got.as_ref().is_some_and(|got| got.contains(want)),
+                    "{suffix}: {got:?}"
+                ),
+            }
+        }
+    }
+}
