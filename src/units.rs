@@ -566,3 +566,249 @@ unit_serde!(
         )))
     }
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_and_prints_sizes() {
+        for (text, bytes, printed) in [
+            ("0", 0, "0"),
+            ("4064", 4064, "4064B"),
+            ("1KiB", 1024, "1KiB"),
+            ("1 kib", 1024, "1KiB"),
+            ("1.5GiB", 3 << 29, "1536MiB"),
+            ("0.5KiB", 512, "512B"),
+            ("1MB", 1_000_000, "1MB"),
+            ("2kB", 2000, "2kB"),
+            ("18446744073709551615", u64::MAX, "18446744073709551615B"),
+        ] {
+            let size: ByteSize = text
+                .parse()
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(
+                (size.bytes(), size.to_string().as_str()),
+                (bytes, printed),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn says_why_a_size_is_none() {
+        for (text, want) in [
+            ("", "is not a size"),
+            ("KiB", "is not a size"),
+            ("-1", "is not a size"),
+            ("64K", "write \"64KiB\""),
+            ("1 parsec", "\"parsec\" is not a unit of size"),
+            ("0.3B", "not a whole number"),
+            ("1.1.1B", "not a whole number"),
+            ("18446744073709551616", "not a whole number of bytes up to"),
+            (
+                "99999999999999999999999999999999999999999TiB",
+                "not a whole number",
+            ),
+            (".B", "not a whole number"),
+        ] {
+            let error = text.parse::<ByteSize>().unwrap_err().to_string();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn shows_sizes_to_people_in_three_digits() {
+        for (bytes, want) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (10 << 20, "10.0 MiB"),
+            (206 << 30, "206 GiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(ByteSize(bytes).rounded(), want);
+        }
+    }
+
+    #[test]
+    fn reads_and_prints_spans_of_time() {
+        for (text, millis, printed) in [
+            ("off", 0, "off"),
+            ("0", 0, "off"),
+            ("0s", 0, "off"),
+            ("250ms", 250, "250ms"),
+            ("5s", 5000, "5s"),
+            ("90s", 90_000, "90s"),
+            ("60 s", 60_000, "1m"),
+            ("1.5h", 5_400_000, "90m"),
+            ("2 days", 172_800_000, "2d"),
+        ] {
+            let span: Span = text
+                .parse()
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(
+                (span.0, span.to_string().as_str()),
+                (Duration::from_millis(millis), printed),
+                "{text}"
+            );
+            assert_eq!(span.get().is_none(), millis == 0);
+        }
+    }
+
+    #[test]
+    fn says_why_a_span_of_time_is_none() {
+        for (text, want) in [
+            ("5", "write \"5s\""),
+            ("s", "is not a span of time"),
+            ("", "is not a span of time"),
+            ("-5s", "is not a span of time"),
+            ("5 fortnights", "\"fortnights\" is not a unit of time"),
+            ("9999999999d", "too long"),
+            ("0.5ns", "too finely divided"),
+        ] {
+            let error = text.parse::<Span>().unwrap_err().to_string();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn reads_and_prints_places() {
+        for (text, want, printed) in [
+            (
+                "unix:/run/x.sock",
+                Endpoint::unix("/run/x.sock"),
+                "unix:/run/x.sock",
+            ),
+            (
+                "unix:///run/x.sock",
+                Endpoint::unix("/run/x.sock"),
+                "unix:/run/x.sock",
+            ),
+            ("unix:a:b", Endpoint::unix("a:b"), "unix:a:b"),
+            (
+                "tcp:127.0.0.1:6000",
+                Endpoint::tcp("127.0.0.1", 6000),
+                "tcp:127.0.0.1:6000",
+            ),
+            (
+                "tcp://localhost:0",
+                Endpoint::tcp("localhost", 0),
+                "tcp:localhost:0",
+            ),
+            (
+                "tcp:[::1]:6000",
+                Endpoint::tcp("::1", 6000),
+                "tcp:[::1]:6000",
+            ),
+        ] {
+            let place: Endpoint = text
+                .parse()
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(place, want, "{text}");
+            assert_eq!(place.to_string(), printed);
+            assert_eq!(printed.parse(), Ok(place));
+        }
+    }
+
+    #[test]
+    fn says_why_a_place_is_none() {
+        for (text, want) in [
+            ("", "no place is given"),
+            ("/run/x.sock", "write \"unix:/run/x.sock\""),
+            ("127.0.0.1:6000", "write \"tcp:127.0.0.1:6000\""),
+            ("localhost", "does not say what kind"),
+            ("unix:", "names no path"),
+            ("unix:/a\0b", "NUL"),
+            ("udp:127.0.0.1:53", "knows unix: and tcp:"),
+            (
+                "tls:127.0.0.1:6000",
+                "\"tls:\", which this version does not know",
+            ),
+            ("mux+tcp:127.0.0.1:6000", "\"mux+tcp:\""),
+            ("tcp:127.0.0.1", "has no port"),
+            ("tcp::6000", "names no host"),
+            ("tcp:::1:6000", "goes in brackets"),
+            ("tcp:[::1:6000", "does not close it"),
+            ("tcp:[1.2.3.4]:6000", "not an IPv6 address"),
+            ("tcp:[::1]", "has no port"),
+            ("tcp:a b:1", "neither an address nor a name"),
+            ("tcp:*:6000", "neither an address nor a name"),
+            ("tcp:x:65536", "not a number from 0 to 65535"),
+            ("tcp:x:+1", "not a number from 0 to 65535"),
+            ("tcp:x:", "not a number from 0 to 65535"),
+        ] {
+            let error = text.parse::<Endpoint>().unwrap_err().to_string();
+            assert!(error.contains(want), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn networks_take_addresses_and_v4_mapped_peers() {
+        let net: Net = "192.0.2.0/24".parse().unwrap();
+        assert!(
+            net.contains("192.0.2.7".parse().unwrap())
+                && net.contains("::ffff:192.0.2.7".parse().unwrap())
+        );
+        assert!(
+            !net.contains("192.0.3.1".parse().unwrap())
+                && !net.contains("2001:db8::1".parse().unwrap())
+        );
+        let one: Net = "2001:db8::7".parse().unwrap();
+        assert!(
+            one.contains("2001:db8::7".parse().unwrap())
+                && !one.contains("2001:db8::8".parse().unwrap())
+        );
+        assert_eq!(one.to_string(), "2001:db8::7");
+        assert!("10.1.2.3/8".parse::<Net>().unwrap().has_host_bits() && !net.has_host_bits());
+        for text in ["", "x", "10.0.0.0/33", "10.0.0/8", "::/129"] {
+            assert!(
+                text.parse::<Net>()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("is not a network"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn file_modes_are_octal() {
+        for (text, want) in [
+            ("0660", Some(0o660)),
+            ("660", Some(0o660)),
+            ("0o777", Some(0o777)),
+            ("0", Some(0)),
+            ("0888", None),
+            ("1777", None),
+            ("", None),
+            ("rw", None),
+            ("+66", None),
+        ] {
+            assert_eq!(
+                text.parse::<FileMode>().ok().map(|mode| mode.0),
+                want,
+                "{text}"
+            );
+        }
+        assert_eq!(FileMode(0o66).to_string(), "0066");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back_as_the_same(bytes: u64, nanos: u64) {
+            prop_assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
+            let span = Span(Duration::from_nanos(nanos));
+            prop_assert_eq!(span.to_string().parse(), Ok(span));
+        }
+
+        #[test]
+        fn no_text_makes_reading_a_unit_panic(text in "\\PC{0,20}|[0-9.]{0,45}[A-Za-z]{0,4}|(tcp|unix):[\\[\\]:/a-z0-9.]{0,20}") {
+            let _ = (text.parse::<ByteSize>(), text.parse::<Span>(), text.parse::<Net>(), text.parse::<FileMode>());
+            if let Ok(place) = text.parse::<Endpoint>() {
+                prop_assert_eq!(place.to_string().parse(), Ok(place));
+            }
+        }
+    }
+}

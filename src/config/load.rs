@@ -1,25 +1,13 @@
 //! Reads a configuration, and says everything that is wrong with it at once.
-//!
-//! Serde stops at the first fault and, inside an enum chosen by `type`, forgets where it was. So each table is taken
-//! apart first: a key that the table's own default does not have is unknown, and each value is tried alone, in a table
-//! with nothing else in it. What passes is put together again and read by serde in one piece. A new option needs
-//! nothing here: its key, its type and its list of values are found in its struct.
 
-use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::ops::Range;
 use std::path::Path;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::config::problem::{Problem, Source};
-use crate::config::{Config, check, suggest};
-use crate::outputs::options::{DnstapOptions, OutputKind, OutputOptions};
-use crate::stages::options::{SampleOptions, StageOptions};
-use crate::transport::options::ListenerOptions;
+use crate::config::sift::{Loader, Places};
+use crate::config::{Config, check};
 
 /// Most bytes of a configuration file that are read; the largest sensible one is a thousandth of it.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -67,6 +55,8 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// What it was read from.
     pub source: Source,
+    /// Where each setting stands in the text.
+    places: Places,
 }
 
 /// A configuration that cannot run: the whole report, ready to be shown.
@@ -83,6 +73,13 @@ impl Loaded {
     /// The problems that do not.
     pub fn warnings(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter().filter(|problem| !problem.is_error())
+    }
+
+    /// Adds problems found elsewhere (by [`check::machine`]), each at its setting in the text.
+    pub fn locate(&mut self, found: Vec<Problem>) {
+        let found = found.into_iter().map(|problem| self.places.locate(problem));
+        self.problems.extend(found);
+        sort(&mut self.problems);
     }
 
     /// Every problem with its line, for a person to read; empty when there is none.
@@ -170,7 +167,10 @@ pub fn text(name: &str, text: &str) -> Loaded {
     let mut loader = Loader::default();
     let (root, faults) = DeTable::parse_recoverable(text);
     let empty = root.get_ref().is_empty() && faults.is_empty();
-    let broken: Vec<Problem> = faults.iter().map(syntax_problem).collect();
+    let broken: Vec<Problem> = faults
+        .iter()
+        .map(|fault| syntax_problem(fault, text))
+        .collect();
     let config = loader.config(root.into_inner());
     if empty {
         let fix = "config/default.toml shows what can be set";
@@ -182,15 +182,17 @@ pub fn text(name: &str, text: &str) -> Loaded {
         name: name.to_owned(),
         text: text.to_owned(),
     };
+    let Loader { problems, places } = loader;
     let problems = if broken.is_empty() {
-        loader.finish(&config)
+        checked(problems, &places, &config)
     } else {
-        beside(broken, loader.problems, &source)
+        beside(broken, problems, &source)
     };
     Loaded {
         config,
         problems,
         source,
+        places,
     }
 }
 
@@ -198,10 +200,18 @@ pub fn text(name: &str, text: &str) -> Loaded {
 pub(crate) fn syntax(text: &str) -> (Config, Vec<Problem>) {
     let mut loader = Loader::default();
     let (root, faults) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<Problem> = faults.iter().map(syntax_problem).collect();
     let config = loader.config(root.into_inner());
-    problems.append(&mut loader.problems);
-    (config, problems)
+    let faults = faults.iter().map(|fault| syntax_problem(fault, text));
+    (config, faults.chain(loader.problems).collect())
+}
+
+/// What could not be read, and what checking finds in the rest, each in its place and in the order of the text.
+fn checked(unread: Vec<Problem>, places: &Places, config: &Config) -> Vec<Problem> {
+    let found = check::config(config, &check::Unread::new(&unread));
+    let mut all = unread;
+    all.extend(found.into_iter().map(|problem| places.locate(problem)));
+    sort(&mut all);
+    all
 }
 
 /// The syntax faults, and of the problems found in what could be read, those that no fault can have caused: unknown
@@ -227,477 +237,373 @@ fn beside(broken: Vec<Problem>, found: Vec<Problem>, source: &Source) -> Vec<Pro
             line(problem).is_some_and(|at| !near(at)) && !problem.place.is_empty()
         }),
     );
-    sorted(all)
+    sort(&mut all);
+    all
 }
 
-fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
+/// Into the order of the text; what has no place in it comes last.
+fn sort(problems: &mut [Problem]) {
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |span| span.start));
-    problems
 }
 
-fn syntax_problem(fault: &toml::de::Error) -> Problem {
+fn syntax_problem(fault: &toml::de::Error, text: &str) -> Problem {
     let message = fault.message().trim().replace('\n', ", ");
     let problem = Problem::error("", format!("this is not TOML: {message}"));
-    let problem = match fault.span() {
-        Some(span) => problem.at(span),
-        None => problem,
+    let Some(span) = fault.span() else {
+        return problem;
     };
-    if message.contains("duplicate key") {
-        return Problem {
-            what: "this key is set twice".to_owned(),
-            ..problem
-        }
-        .fix("keep one of the two");
+    let rest = text.get(span.start..).and_then(|rest| rest.lines().next());
+    let rest = rest.unwrap_or_default().trim_start();
+    let (what, fix) = if message.contains("duplicate key") {
+        ("this key is set twice", "keep one of the two")
+    } else if message.contains("leading zero") {
+        (
+            "a number does not begin with 0",
+            "a file mode is written in quotes, such as \"0660\"",
+        )
+    } else if message.starts_with("string values must be quoted")
+        && (rest.is_empty() || rest.starts_with('#'))
+    {
+        (
+            "this key has no value",
+            "write one after the =, or leave the key away for its default",
+        )
+    } else if message.starts_with("string values must be quoted") {
+        ("a text must be in quotes", "write \"...\" around it")
+    } else {
+        return problem.at(span);
+    };
+    Problem {
+        what: what.to_owned(),
+        ..problem
     }
-    problem
+    .at(span)
+    .fix(fix)
 }
 
-/// Keys that a table must have, by its `type` (or its list, where it has no type).
-fn required(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "listener" => ListenerOptions::REQUIRED,
-        "sample" => SampleOptions::REQUIRED,
-        "dnstap" => DnstapOptions::REQUIRED,
-        _ => &[],
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::problem::Severity;
 
-/// A TOML table that is put together here, or the part of the file that one is read from.
-type Table<'i> = DeTable<'i>;
+    /// What a text must be told: severity, line and column, and parts of the message.
+    struct Row(
+        &'static str,
+        &'static [(Severity, &'static str, &'static [&'static str])],
+    );
 
-/// Tries to read a table as what it is to be.
-type Probe<'p, 'i> = &'p dyn Fn(Table<'i>) -> Result<(), toml::de::Error>;
+    use Severity::{Error, Warning};
 
-/// Collects problems, and where each setting stands.
-#[derive(Default)]
-struct Loader {
-    problems: Vec<Problem>,
-    /// Bytes of the value of each setting in the text, and of the head of each table.
-    places: BTreeMap<String, Range<usize>>,
-}
-
-impl Loader {
-    /// Adds what checking finds, puts everything in its place, and sorts it by place.
-    fn finish(mut self, config: &Config) -> Vec<Problem> {
-        let failed: Vec<String> = self
-            .problems
-            .iter()
-            .map(|problem| problem.place.clone())
-            .collect();
-        let checked = check::config(config, &|place| failed.iter().any(|f| f == place));
-        let mut all = std::mem::take(&mut self.problems);
-        for problem in checked {
-            let span = self.span_of(&problem.place);
-            all.push(Problem { span, ..problem });
-        }
-        sorted(all)
-    }
-
-    /// Where a setting stands, or the table it would stand in.
-    fn span_of(&self, place: &str) -> Option<Range<usize>> {
-        let mut place = place;
-        loop {
-            if let Some(span) = self.places.get(place) {
-                return Some(span.clone());
-            }
-            let cut = place.rfind(['.', '['])?;
-            place = place.get(..cut)?;
-        }
-    }
-
-    fn config(&mut self, mut root: Table<'_>) -> Config {
-        let listeners = self.list(&mut root, "listener");
-        let stages = self.list(&mut root, "stage");
-        let outputs = self.list(&mut root, "output");
-        let mut config: Config = self.fill(root, "", "the top of the file", Table::new());
-        if let Some(entries) = listeners {
-            config.listener = entries
-                .into_iter()
-                .enumerate()
-                .map(|(i, entry)| self.listener(i, entry))
-                .collect();
-        }
-        if let Some(entries) = stages {
-            let typed = entries.into_iter().enumerate();
-            config.stage = typed
-                .filter_map(|(i, entry)| self.typed(i, entry, "stage", StageOptions::TYPES))
-                .collect();
-        }
-        if let Some(entries) = outputs {
-            let typed = entries.into_iter().enumerate();
-            config.output = typed
-                .filter_map(|(i, entry)| {
-                    self.typed::<OutputOptions>(i, entry, "output", OutputKind::TYPES)
-                })
-                .collect();
-        }
-        config
-    }
-
-    /// The entries of a list of tables, taken out of the file; `None` when the file has no such list.
-    fn list<'i>(
-        &mut self,
-        root: &mut Table<'i>,
-        name: &str,
-    ) -> Option<Vec<(Range<usize>, Table<'i>)>> {
-        let (key, value) = root.remove_entry(name)?;
-        let head = format!("each {name} begins with a line [[{name}]] and its keys follow");
-        let span = key.span();
-        self.places.insert(name.to_owned(), span.clone());
-        let entries = match value.into_inner() {
-            DeValue::Array(entries) => entries,
-            DeValue::Table(_) => {
-                let what = format!(
-                    "there can be several of `{name}`, and this is written as if there were one"
+    fn assert_told(rows: &[Row]) {
+        for Row(text, wants) in rows {
+            let loaded = super::text("x.toml", text);
+            let report = loaded.report(false);
+            assert_eq!(loaded.problems.len(), wants.len(), "{text}\n----\n{report}");
+            for (problem, (severity, at, parts)) in loaded.problems.iter().zip(*wants) {
+                let shown = loaded.source.show(problem, false);
+                assert_eq!(problem.severity, *severity, "{text}\n----\n{shown}");
+                assert!(
+                    shown.contains(&format!("--> x.toml:{at}\n")),
+                    "{at}\n{shown}"
                 );
-                self.problems
-                    .push(Problem::error(name, what).at(span).fix(head));
-                return None;
-            }
-            other => {
-                let what = format!(
-                    "`{name}` is a list of tables, and this is {}",
-                    article(other.type_str())
-                );
-                self.problems
-                    .push(Problem::error(name, what).at(span).fix(head));
-                return None;
-            }
-        };
-        let mut tables = Vec::new();
-        for (i, entry) in entries.into_iter().enumerate() {
-            let span = entry.span();
-            match entry.into_inner() {
-                DeValue::Table(table) => tables.push((span, table)),
-                other => {
-                    let what = format!(
-                        "a {name} is a table, and this is {}",
-                        article(other.type_str())
-                    );
-                    self.problems.push(
-                        Problem::error(format!("{name}[{i}]"), what)
-                            .at(span)
-                            .fix(head.clone()),
-                    );
+                for part in *parts {
+                    assert!(shown.contains(part), "{part:?} is not in\n{shown}");
                 }
             }
-        }
-        Some(tables)
-    }
-
-    fn listener(&mut self, i: usize, (span, table): (Range<usize>, Table<'_>)) -> ListenerOptions {
-        let path = format!("listener[{i}]");
-        self.places.insert(path.clone(), span.clone());
-        self.demand("listener", "a listener", &table, &path, span);
-        self.fill(table, &path, "[[listener]]", Table::new())
-    }
-
-    /// One entry of a list whose tables say by `type` what they are; `None` when it does not say so.
-    fn typed<T: Serialize + DeserializeOwned>(
-        &mut self,
-        i: usize,
-        (span, mut table): (Range<usize>, Table<'_>),
-        list: &str,
-        types: &[&'static str],
-    ) -> Option<T> {
-        let path = format!("{list}[{i}]");
-        self.places.insert(path.clone(), span.clone());
-        let types_listed = types.join(", ");
-        let Some((key, value)) = table.remove_entry("type") else {
-            let what = format!("this {list} has no `type`");
-            let fix = format!("say which it is with type = \"...\": {types_listed}");
-            self.problems
-                .push(Problem::error(path, what).at(span).fix(fix));
-            return None;
-        };
-        let place = format!("{path}.type");
-        let kind = match value.get_ref() {
-            DeValue::String(kind) => types.iter().find(|known| *known == kind),
-            _ => None,
-        };
-        let Some(kind) = kind else {
-            let written = value.get_ref().as_str().unwrap_or_default();
-            let what = format!("there is no {list} of type \"{written}\"");
-            let fix = match suggest::closest(written, types.iter().copied()) {
-                Some(near) => format!("did you mean \"{near}\"? The types are {types_listed}"),
-                None => format!("the types are {types_listed}"),
-            };
-            self.problems
-                .push(Problem::error(place, what).at(value.span()).fix(fix));
-            return None;
-        };
-        self.places.insert(place, value.span());
-        let article = if list.starts_with('o') { "an" } else { "a" };
-        self.demand(
-            kind,
-            &format!("{article} {list} of type \"{kind}\""),
-            &table,
-            &path,
-            span,
-        );
-        let mut base = Table::new();
-        base.insert(
-            key.clone(),
-            Spanned::new(value.span(), DeValue::String((*kind).into())),
-        );
-        Some(self.fill(
-            table,
-            &path,
-            &format!("{article} {list} of type \"{kind}\""),
-            base,
-        ))
-    }
-
-    /// Reports the keys that a table must have and has not.
-    fn demand(
-        &mut self,
-        kind: &str,
-        label: &str,
-        table: &Table<'_>,
-        path: &str,
-        span: Range<usize>,
-    ) {
-        for key in required(kind) {
-            if table.contains_key(*key) {
-                continue;
-            }
-            let example = match *key {
-                "uri" => "uri = \"unix:/run/tapflow/dnstap.sock\" or uri = \"tcp:127.0.0.1:6000\"",
-                "to" => "to = \"tcp:collector.example:6000\"",
-                _ => "one_in = 100",
-            };
-            let problem = Problem::error(
-                format!("{path}.{key}"),
-                format!("{label} needs the key `{key}`"),
+            assert_eq!(
+                loaded.clone().into_valid().is_err(),
+                wants.iter().any(|want| want.0 == Error)
             );
-            self.problems
-                .push(problem.at(span.clone()).fix(format!("add {example}")));
         }
     }
 
-    /// Reads `table` as a `T`, reporting what is wrong and using defaults in its place. `base` holds the keys without
-    /// which there is no `T` (its type); `label` is what a `T` is called.
-    fn fill<'i, T: Serialize + DeserializeOwned>(
-        &mut self,
-        table: Table<'i>,
-        path: &str,
-        label: &str,
-        base: Table<'i>,
-    ) -> T {
-        let read = |part: Table<'i>| {
-            let mut whole = base.clone();
-            whole.extend(part);
-            T::deserialize(toml::Deserializer::from(Spanned::new(0..0, whole)))
-        };
-        let default = read(Table::new())
-            .expect("every option has a default, which a test of each type holds");
-        let mut schema =
-            toml::Table::try_from(&default).expect("options are plain tables, which a test holds");
-        schema.retain(|key, _| !base.contains_key::<str>(key));
-        let probe = |part: Table<'i>| read(part).map(drop);
-        let good = self.sift(table, &schema, path, label, &probe);
-        read(good).unwrap_or_else(|error| {
-            // Each value is fine alone, so they contradict each other; no options do so today.
-            self.problems
-                .push(Problem::error(path, error.message().to_owned()));
-            default
-        })
+    #[test]
+    fn unknown_keys_are_told_with_their_line_and_what_was_meant() {
+        assert_told(&[
+            Row(
+                "worker_thread = 2\n",
+                &[(
+                    Error,
+                    "1:1",
+                    &[
+                        "unknown key `worker_thread`",
+                        "did you mean `worker_threads`?",
+                    ],
+                )],
+            ),
+            Row(
+                "threads = 2",
+                &[(Error, "1:1", &["did you mean `worker_threads`?"])],
+            ),
+            Row(
+                "\n[lgo]\nlevel = 'info'",
+                &[(Error, "2:2", &["`lgo`", "did you mean `log`?"])],
+            ),
+            Row(
+                "[[listeners]]\nuri = 'tcp:[::1]:1'",
+                &[(Error, "1:3", &["^^^^^^^^^", "did you mean `listener`?"])],
+            ),
+            Row(
+                "[http]\nlevel = 'info'",
+                &[(Error, "2:1", &["`level`", "is a key of [log]"])],
+            ),
+            Row(
+                "[log]\ndata_dir = '/x'",
+                &[(Error, "2:1", &["`data_dir` is a key of the top level"])],
+            ),
+            Row(
+                "[[output]]\ntype = 'stdout'\npath = '/x'",
+                &[(Error, "3:1", &["an output of type \"file\""])],
+            ),
+            Row(
+                "[[output]]\ntype = 'null'\nzzzz = 1",
+                &[(Error, "3:1", &["name, policy, queue_batches, queue_bytes"])],
+            ),
+            Row(
+                "[[stage]]\ntype = 'decode'\nzzzz = 1",
+                &[(Error, "3:1", &["has no keys of its own"])],
+            ),
+        ]);
     }
 
-    /// The entries of `table` that are known in `schema` and that `probe` takes; the others are reported.
-    fn sift<'i>(
-        &mut self,
-        table: Table<'i>,
-        schema: &toml::Table,
-        path: &str,
-        label: &str,
-        probe: Probe<'_, 'i>,
-    ) -> Table<'i> {
-        let mut good = Table::new();
-        for (key, value) in table {
-            let place = if path.is_empty() {
-                key.get_ref().to_string()
-            } else {
-                format!("{path}.{}", key.get_ref())
-            };
-            let Some(expected) = schema.get(key.get_ref().as_ref()) else {
-                self.unknown_key(&key, schema, &place, label);
-                continue;
-            };
-            self.places.insert(place.clone(), value.span());
-            let whole = |part: Spanned<DeValue<'i>>| {
-                let mut table = Table::new();
-                table.insert(key.clone(), part);
-                table
-            };
-            let span = value.span();
-            let value = match (value.into_inner(), expected) {
-                (DeValue::Table(inner), toml::Value::Table(schema)) => {
-                    let deeper =
-                        |part| probe(whole(Spanned::new(span.clone(), DeValue::Table(part))));
-                    DeValue::Table(self.sift(inner, schema, &place, &format!("[{place}]"), &deeper))
-                }
-                (DeValue::Array(list), toml::Value::Array(_)) => {
-                    let mut kept = toml::de::DeArray::new();
-                    for (i, element) in list.into_iter().enumerate() {
-                        let mut alone = toml::de::DeArray::new();
-                        alone.push(element.clone());
-                        match probe(whole(Spanned::new(span.clone(), DeValue::Array(alone)))) {
-                            Ok(()) => kept.push(element),
-                            Err(error) => {
-                                self.bad_value(&error, &format!("{place}[{i}]"), &element, None)
-                            }
-                        }
-                    }
-                    DeValue::Array(kept)
-                }
-                (value, expected) => {
-                    match probe(whole(Spanned::new(span.clone(), value.clone()))) {
-                        Ok(()) => value,
-                        Err(error) => {
-                            self.bad_value(
-                                &error,
-                                &place,
-                                &Spanned::new(span, value),
-                                Some(expected),
-                            );
-                            continue;
-                        }
-                    }
-                }
-            };
-            good.insert(key.clone(), Spanned::new(span, value));
+    #[test]
+    fn words_that_are_not_known_are_told_with_those_that_are() {
+        assert_told(&[
+            Row(
+                "[[output]]\ntype = \"null\"\npolicy = \"droop_newest\"",
+                &[(
+                    Error,
+                    "3:10",
+                    &[
+                        "policy = \"droop_newest\"\n",
+                        "         ^^^^^^^^^^^^^^\n",
+                        "did you mean \"drop_newest\"?",
+                        "block, drop_newest, drop_oldest",
+                    ],
+                )],
+            ),
+            Row(
+                "[[output]]\ntype = 'flie'",
+                &[(
+                    Error,
+                    "2:8",
+                    &[
+                        "no output of type \"flie\"",
+                        "did you mean \"file\"?",
+                        "null, stdout, file, dnstap",
+                    ],
+                )],
+            ),
+            Row(
+                "[[stage]]\ntype = 7",
+                &[(Error, "2:8", &["the types are decode, filter"])],
+            ),
+            Row(
+                "[log]\nlevel = 3",
+                &[(
+                    Error,
+                    "2:9",
+                    &["this is 3", "error, warn, info, debug, trace"],
+                )],
+            ),
+            Row(
+                "[[output]]\ntype = 'dnstap'\nto = 'tcp:a:1'\ncompress = true",
+                &[(
+                    Error,
+                    "4:12",
+                    &["this is true", "off, gzip, lz4, snappy, zstd"],
+                )],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn values_of_the_wrong_kind_are_told_with_the_right_one() {
+        assert_told(&[
+            Row(
+                "worker_threads = 'two'",
+                &[(
+                    Error,
+                    "1:18",
+                    &["a whole number", "this is a string", "the default is 0"],
+                )],
+            ),
+            Row("worker_threads = -1", &[(Error, "1:18", &["this is -1"])]),
+            Row(
+                "worker_threads = 1.5",
+                &[(Error, "1:18", &["a whole number", "this is 1.5"])],
+            ),
+            Row(
+                "worker_threads = 4294967296",
+                &[(Error, "1:18", &["a whole number from 0 to 4294967295"])],
+            ),
+            Row(
+                "data_dir = 7",
+                &[(Error, "1:12", &["a text in quotes", "this is 7"])],
+            ),
+            Row(
+                "shutdown_timeout = 5",
+                &[(Error, "1:20", &["has no unit", "\"5s\""])],
+            ),
+            Row(
+                "shutdown_timeout = [1]",
+                &[(Error, "1:20", &["a span of time", "this is an array"])],
+            ),
+            Row(
+                "log = 'info'",
+                &[(Error, "1:7", &["`log` is a table", "this is a string"])],
+            ),
+            Row(
+                "[http]\naddress = 'localhost:9954'",
+                &[(Error, "2:11", &["127.0.0.1:9954"])],
+            ),
+            Row(
+                "[http]\nenabled = 'yes'",
+                &[(Error, "2:11", &["true or false"])],
+            ),
+            Row(
+                "[listener]\nuri = 'tcp:[::1]:1'",
+                &[(Error, "1:2", &["as if there were one", "[[listener]]"])],
+            ),
+            Row(
+                "output = 'stdout:'",
+                &[(Error, "1:1", &["a list of tables", "[[output]]"])],
+            ),
+            Row(
+                "output = ['stdout:']",
+                &[(Error, "1:11", &["a output is a table"])],
+            ),
+            Row(
+                "[[listener]]\nuri = 'tcp:[::1]:1'\nallow = ['10.0.0.0/8', 'x',\n  5]",
+                &[
+                    (Error, "3:24", &["\"x\" is not a network"]),
+                    (Error, "4:3", &["\"5\" is not a network"]),
+                ],
+            ),
+            Row(
+                "[[listener]]\nuri = 'unix:/x'\nsocket_mode = 660",
+                &[(Error, "3:15", &["in quotes, in octal", "660"])],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_must_be_given_is_asked_for() {
+        assert_told(&[
+            Row(
+                "[[listener]]\nmode = 'raw'",
+                &[(Error, "1:1", &["needs the key `uri`", "unix:/run"])],
+            ),
+            Row(
+                "[[stage]]\nby = 'qname'",
+                &[(
+                    Error,
+                    "1:1",
+                    &["has no `type`", "decode, filter, sample, metrics"],
+                )],
+            ),
+            Row(
+                "[[output]]\ntype = 'dnstap'",
+                &[(Error, "1:1", &["needs the key `to`", "tcp:"])],
+            ),
+            Row(
+                "[[stage]]\ntype = 'sample'",
+                &[(Error, "1:1", &["needs the key `one_in`", "one_in = 100"])],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_is_not_toml_is_told_and_the_rest_is_read_all_the_same() {
+        assert_told(&[
+            Row("worker_threads =\n", &[(Error, "1:17", &["has no value"])]),
+            Row(
+                "data_dir = /var/x\n",
+                &[(Error, "1:12", &["must be in quotes"])],
+            ),
+            Row(
+                "worker_threads = 1\nworker_threads = 2\n",
+                &[(Error, "2:1", &["set twice"])],
+            ),
+            Row(
+                "[[listener]]\nuri = 'unix:/x'\nsocket_mode = 0660\n",
+                &[(Error, "3:15", &["does not begin with 0", "\"0660\""])],
+            ),
+            Row(
+                "data_dir = \"/x\n",
+                &[(Error, "1:15", &["this is not TOML"])],
+            ),
+            Row(
+                "worker_threads =\n\n[log]\nlevle = 'info'\n",
+                &[
+                    (Error, "1:17", &["has no value"]),
+                    (Error, "4:1", &["did you mean `level`?"]),
+                ],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn every_problem_is_told_in_one_go_in_the_order_of_the_text() {
+        let text = "worker_threads = 9999\nx = 1\n[log]\nlevel = 'loud'\n[[output]]\ntype = 'filee'\n\
+            [[output]]\ntype = 'file'\nprefix = '../x'\nrotate_size = '64K'\n[[listener]]\nuri = 'tcp:1'\n";
+        assert_told(&[Row(
+            text,
+            &[
+                (Error, "1:18", &["more than any machine"]),
+                (Error, "2:1", &["unknown key `x`"]),
+                (Error, "4:9", &["\"loud\""]),
+                (Error, "6:8", &["did you mean \"file\"?"]),
+                (Error, "9:10", &["cannot begin a file name"]),
+                (Error, "10:15", &["64KiB"]),
+                (Error, "12:7", &["has no port"]),
+            ],
+        )]);
+    }
+
+    #[test]
+    fn an_empty_file_has_the_defaults_and_a_warning() {
+        for text in ["", "\n# nothing\n", "\u{FEFF}"] {
+            let loaded = super::text("x.toml", text);
+            assert_eq!(loaded.config, Config::default());
+            assert_eq!(loaded.problems.len(), 1);
+            assert!(
+                loaded.report(false).contains("warning: nothing is set"),
+                "{}",
+                loaded.report(false)
+            );
         }
-        good
     }
 
-    fn unknown_key(
-        &mut self,
-        key: &Spanned<std::borrow::Cow<'_, str>>,
-        schema: &toml::Table,
-        place: &str,
-        label: &str,
-    ) {
-        let word = key.get_ref().as_ref();
-        let known: Vec<&str> = schema.keys().map(String::as_str).collect();
-        let what = format!("unknown key `{word}` in {label}");
-        let fix = if let Some(near) = suggest::key(word, &known) {
-            format!("did you mean `{near}`?")
-        } else if let Some(home) = home_of(word, label) {
-            format!("`{word}` is a key of {home}")
-        } else if known.is_empty() {
-            format!("{label} has no keys of its own")
-        } else {
-            format!("the keys of {label} are {}", known.join(", "))
-        };
-        self.problems
-            .push(Problem::error(place, what).at(key.span()).fix(fix));
+    #[test]
+    fn what_is_no_text_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = file(&folder.path().join("none.toml")).unwrap_err();
+        assert!(matches!(missing, ReadError::Missing(_)), "{missing}");
+        let directory = file(folder.path()).unwrap_err();
+        assert!(matches!(directory, ReadError::Folder(_)), "{directory}");
+        let latin1 = reader("x.toml", &b"# fine\n# caf\xe9\n"[..])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            latin1.starts_with("x.toml:2: byte 0xe9 is not UTF-8"),
+            "{latin1}"
+        );
+        let endless = reader("x.toml", std::io::repeat(b'#')).unwrap_err();
+        assert!(matches!(endless, ReadError::TooLarge(_)), "{endless}");
     }
 
-    fn bad_value(
-        &mut self,
-        error: &toml::de::Error,
-        place: &str,
-        value: &Spanned<DeValue<'_>>,
-        expected: Option<&toml::Value>,
-    ) {
-        let key = place.rsplit('.').next().unwrap_or(place);
-        let (what, fix) = explain(key, error.message(), value.get_ref(), expected);
-        let problem = Problem::error(place, what).at(value.span());
-        self.problems.push(Problem { fix, ..problem });
-    }
-}
-
-/// Says what is wrong with a value, from serde's message about it.
-fn explain(
-    key: &str,
-    message: &str,
-    value: &DeValue<'_>,
-    expected: Option<&toml::Value>,
-) -> (String, Option<String>) {
-    if let Some(rest) = message.strip_prefix("unknown variant ") {
-        let mut words = rest.split('`').skip(1).step_by(2);
-        let written = words.next().unwrap_or_default();
-        let values: Vec<&str> = words.collect();
-        let listed = values.join(", ");
-        let fix = match suggest::closest(written, values.iter().copied()) {
-            Some(near) => format!("did you mean \"{near}\"? The values are {listed}"),
-            None => format!("the values are {listed}"),
-        };
-        return (format!("`{key}` cannot be \"{written}\""), Some(fix));
-    }
-    if !message.starts_with("invalid type") && !message.starts_with("invalid value") {
-        return (message.to_owned(), None);
-    }
-    let wanted = message.rsplit("expected ").next().unwrap_or_default();
-    let wanted = match wanted {
-        "u32" => "a whole number from 0 to 4294967295",
-        "u64" => "a whole number from 0 to 9223372036854775807",
-        "a boolean" => "true or false, without quotes",
-        "a string" | "path string" => "a text in quotes",
-        "a sequence" => "a list in square brackets, such as [\"...\", \"...\"]",
-        other if other.starts_with("struct") || other.starts_with("map") => "a table",
-        other if other.contains("enum") => "one of its names, in quotes",
-        other => other,
-    };
-    let shown = expected
-        .filter(|value| !value.is_table() && !value.is_array())
-        .map(|value| format!("the default is {value}"));
-    (
-        format!(
-            "`{key}` is {wanted}, and this is {}",
-            article(value.type_str())
-        ),
-        shown,
-    )
-}
-
-/// The table that a key belongs to, for one that stands in another; `label` is where it stands.
-fn home_of(word: &str, label: &str) -> Option<String> {
-    let table = |value: Result<toml::Table, toml::ser::Error>| value.unwrap_or_default();
-    let config = table(toml::Table::try_from(Config::default()));
-    let mut homes: Vec<(String, toml::Table)> = Vec::new();
-    homes.push((
-        "[[listener]]".to_owned(),
-        table(toml::Table::try_from(ListenerOptions::default())),
-    ));
-    for kind in OutputKind::TYPES {
-        let typed = toml::from_str::<OutputOptions>(&format!("type = \"{kind}\""));
-        homes.extend(typed.map(|typed| {
-            (
-                format!("an output of type \"{kind}\""),
-                table(toml::Table::try_from(typed)),
-            )
-        }));
-    }
-    for kind in StageOptions::TYPES {
-        let typed = toml::from_str::<StageOptions>(&format!("type = \"{kind}\""));
-        homes.extend(typed.map(|typed| {
-            (
-                format!("a stage of type \"{kind}\""),
-                table(toml::Table::try_from(typed)),
-            )
-        }));
-    }
-    for (name, value) in &config {
-        if let Some(inner) = value.as_table() {
-            homes.push((format!("[{name}]"), inner.clone()));
+    #[test]
+    fn no_text_makes_loading_panic() {
+        let base = include_str!("../../config/default.toml");
+        let marks: Vec<usize> = (0..base.len())
+            .filter(|at| base.is_char_boundary(*at))
+            .step_by(7)
+            .collect();
+        for at in marks {
+            for cut in [&base[..at], &base[at..]] {
+                super::text("x.toml", cut).report(true);
+            }
         }
-    }
-    homes.push((
-        "the top of the file, above the first [table]".to_owned(),
-        config,
-    ));
-    let here = |home: &str| home.starts_with(label);
-    homes
-        .into_iter()
-        .find(|(home, keys)| !here(home) && keys.contains_key(word))
-        .map(|(home, _)| home)
-}
-
-fn article(noun: &str) -> String {
-    match noun {
-        "integer" | "array" | "offset datetime" => format!("an {noun}"),
-        _ => format!("a {noun}"),
     }
 }

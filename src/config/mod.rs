@@ -14,6 +14,7 @@ pub mod memory;
 pub mod names;
 pub mod problem;
 pub mod resolve;
+mod sift;
 pub mod suggest;
 pub mod uris;
 

@@ -83,7 +83,7 @@ pub struct SampleOptions {
 impl Default for SampleOptions {
     fn default() -> Self {
         Self {
-            one_in: 1,
+            one_in: 10,
             by: SampleBy::Random,
             seed: 0,
         }

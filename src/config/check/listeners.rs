@@ -1,6 +1,6 @@
 //! Listeners, and the HTTP server as far as it shares ports with them.
 
-use super::{Failed, is_any, is_loopback, names, path, same_place};
+use super::{Unread, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
@@ -18,8 +18,8 @@ const CONTROL_FRAME_USUAL: u64 = 512;
 /// Below this, quiet senders are closed again and again: PowerDNS Recursor keeps a connection a thread, silent or not.
 const IDLE_TIMEOUT_SHORT: Span = Span::secs(10);
 
-pub(super) fn check(config: &Config, failed: Failed<'_>, problems: &mut Vec<Problem>) {
-    if config.listener.is_empty() && !failed("listener") {
+pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
+    if config.listener.is_empty() && !unread.is("listener") {
         let what = "there is no listener, so nothing can arrive";
         problems.push(
             Problem::error("listener", what)
@@ -39,14 +39,14 @@ pub(super) fn check(config: &Config, failed: Failed<'_>, problems: &mut Vec<Prob
             place: format!("listener[{i}]"),
             problems,
         };
-        if !failed(&at.key("uri")) {
+        if !unread.is(&at.key("uri")) {
             place(listener, &mut at);
         }
         frames(listener, &mut at);
         buffers(listener, &mut at);
         connections(listener, &mut at);
     }
-    clashes(config, failed, problems);
+    clashes(config, unread, problems);
 }
 
 /// Where problems of one listener go.
@@ -300,8 +300,8 @@ fn connections(listener: &ListenerOptions, at: &mut At<'_>) {
 }
 
 /// Listeners that would take each other's place, or the HTTP server's.
-fn clashes(config: &Config, failed: Failed<'_>, problems: &mut Vec<Problem>) {
-    let readable = |i: usize| !failed(&format!("listener[{i}].uri"));
+fn clashes(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
+    let readable = |i: usize| !unread.is(&format!("listener[{i}].uri"));
     for (i, listener) in config
         .listener
         .iter()
@@ -321,6 +321,7 @@ fn clashes(config: &Config, failed: Failed<'_>, problems: &mut Vec<Problem>) {
                 .push(Problem::error(place, what).fix("each listener needs a place of its own"));
         } else if let Endpoint::Tcp { host, port } = &listener.uri
             && config.http.enabled
+            && !unread.is("http.address")
             && *port != 0
             && *port == config.http.address.port()
             && (is_any(host)

@@ -16,16 +16,50 @@ use crate::units::Endpoint;
 
 pub use machine::machine;
 
-/// Whether a setting could not be read, so that its value is not what was written and must not be compared.
-pub(crate) type Failed<'f> = &'f dyn Fn(&str) -> bool;
+/// The settings that could not be read: their values are not what was written and are not to be compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread<'p>(&'p [Problem]);
 
-/// Everything that is wrong with the settings as such.
-pub fn config(config: &Config, failed: Failed<'_>) -> Vec<Problem> {
+impl<'p> Unread<'p> {
+    /// Those that these problems are about.
+    pub fn new(problems: &'p [Problem]) -> Self {
+        Self(problems)
+    }
+
+    /// Whether this setting could not be read.
+    fn is(self, place: &str) -> bool {
+        self.0.iter().any(|problem| problem.place == place)
+    }
+
+    /// Whether some entry of this list does not say what it is.
+    fn types_of(self, list: &str) -> bool {
+        let rest = |place: &'p str| {
+            place
+                .strip_prefix(list)
+                .and_then(|rest| rest.strip_prefix('['))
+        };
+        let whole = |rest: &str| rest.ends_with(']') || rest.ends_with("].type");
+        self.0
+            .iter()
+            .filter_map(|problem| rest(&problem.place))
+            .any(whole)
+    }
+}
+
+impl Config {
+    /// Everything that is wrong with the settings as such, for a configuration that was not read from one file.
+    pub fn check(&self) -> Vec<Problem> {
+        config(self, &Unread::new(&[]))
+    }
+}
+
+/// Everything that is wrong with the settings as such, but for those that could not be read.
+pub fn config(config: &Config, unread: &Unread<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     general(config, &mut problems);
-    listeners::check(config, failed, &mut problems);
-    stages::check(config, &mut problems);
-    outputs::check(config, failed, &mut problems);
+    listeners::check(config, *unread, &mut problems);
+    stages::check(config, *unread, &mut problems);
+    outputs::check(config, *unread, &mut problems);
     problems
 }
 

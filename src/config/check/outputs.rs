@@ -1,17 +1,14 @@
 //! Outputs: their queues, their files, and forwards that would feed themselves.
 
-use super::{Failed, is_any, is_loopback, names, path, same_place};
+use super::{Unread, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::outputs::options::{DnstapOptions, FileOptions, Format, OutputKind, OutputOptions};
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
 use crate::units::{ByteSize, Endpoint};
 
-pub(super) fn check(config: &Config, failed: Failed<'_>, problems: &mut Vec<Problem>) {
-    if config.output.is_empty()
-        && !failed("output")
-        && !(0..64).any(|i| failed(&format!("output[{i}].type")) || failed(&format!("output[{i}]")))
-    {
+pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
+    if config.output.is_empty() && !unread.is("output") {
         let what = "there is no output, so nothing is kept";
         problems.push(
             Problem::error("output", what)
@@ -39,7 +36,7 @@ pub(super) fn check(config: &Config, failed: Failed<'_>, problems: &mut Vec<Prob
             OutputKind::Null(_) => {}
             OutputKind::Stdout(stdout) => utc(stdout.utc, stdout.format, &place, problems),
             OutputKind::File(file) => self::file(file, &place, problems),
-            OutputKind::Dnstap(dnstap) if !failed(&format!("{place}.to")) => {
+            OutputKind::Dnstap(dnstap) if !unread.is(&format!("{place}.to")) => {
                 forward(dnstap, config, &place, problems)
             }
             OutputKind::Dnstap(_) => {}

@@ -1,5 +1,6 @@
 //! Stages: their order, and what filters ask for.
 
+use super::Unread;
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::config::{names, suggest};
@@ -8,12 +9,14 @@ use crate::stages::options::{FilterOptions, SampleBy, SampleOptions, StageOption
 /// Identities above this make a scrape of `/metrics` larger than a megabyte.
 const IDENTITIES_SENSIBLE: u32 = 10_000;
 
-pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
+pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
+    // A stage whose type is not known may be the one that decodes.
+    let unsure = unread.types_of("stage");
     let mut decoded = false;
     let mut counted = false;
     for (i, stage) in config.stage.iter().enumerate() {
         let place = format!("stage[{i}]");
-        if stage.needs_decode() && !decoded {
+        if stage.needs_decode() && !decoded && !unsure {
             let what = format!(
                 "{} looks into decoded records, and nothing decodes them before it",
                 described(stage)
