@@ -2,6 +2,9 @@
 #![warn(missing_docs)]
 
 pub mod units;
+pub mod wire;
+
+pub mod fstrm;
 
 pub mod transport;
 

@@ -1,0 +1,262 @@
+//! [`FrameBuf`]: the buffer between a socket and the decoder.
+//!
+//! ```text
+//!   storage  [ consumed | unread ............ | spare ........ ]
+//!            0          read                  filled           len
+//! ```
+//! The reader writes into `spare`, the decoder looks at `unread`, and what has been looked at is either *consumed* (view
+//! mode: the frames were borrowed, nothing was copied or allocated) or *split off* (owned mode: the storage itself
+//! becomes reference-counted [`Bytes`] and the connection goes on with another one).
+
+use std::mem;
+
+use bytes::Bytes;
+
+use super::pool::BufPool;
+
+/// How much memory one connection's buffer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufOptions {
+    /// Length in bytes of the first storage of a connection that has said little so far. A peer that stalls within a
+    /// frame keeps at most this much, not a whole pool storage.
+    pub initial_capacity: usize,
+    /// Bytes beyond which the storage never grows. A frame longer than this is handled as oversized, so it should be at
+    /// least the limit for data frames plus four.
+    pub growth_limit: usize,
+}
+
+impl Default for BufOptions {
+    /// 16 KiB at first, at most the default data frame limit (1 MiB) plus one read (256 KiB).
+    fn default() -> Self {
+        Self {
+            initial_capacity: 16 * 1024,
+            growth_limit: (1024 + 256) * 1024,
+        }
+    }
+}
+
+/// A read buffer that lends its frames or gives itself away. It owns no storage until the first [`spare`](Self::spare).
+#[derive(Debug)]
+pub struct FrameBuf {
+    opts: BufOptions,
+    pool: BufPool,
+    /// All of it initialised; empty while the connection is idle.
+    storage: Vec<u8>,
+    /// Prefix already handed out. Invariant: `read <= filled <= storage.len()`.
+    read: usize,
+    filled: usize,
+    /// Bytes of the stream consumed so far, which is the stream offset of the first unread byte.
+    position: u64,
+}
+
+impl FrameBuf {
+    /// An empty buffer without storage.
+    #[must_use]
+    pub fn new(opts: BufOptions, pool: BufPool) -> Self {
+        Self {
+            opts,
+            pool,
+            storage: Vec::new(),
+            read: 0,
+            filled: 0,
+            position: 0,
+        }
+    }
+
+    /// Initialised free space to read into. Follow it with [`filled`](Self::filled).
+    ///
+    /// `want` is how much the caller would like (a read size, or [`Decoder::want`](super::Decoder::want) where that is
+    /// more); the result may be longer or shorter. It is empty only when [`BufOptions::growth_limit`] bytes are unread,
+    /// which cannot happen to a caller that drains the decoder first. Moves the unread bytes to the front or to a longer
+    /// storage where needed: for a stream of whole reads that is a part of one frame.
+    pub fn spare(&mut self, want: usize) -> &mut [u8] {
+        let want = want.max(1);
+        if self.storage.len().saturating_sub(self.filled) < want {
+            self.make_room(want);
+        }
+        self.storage.get_mut(self.filled..).unwrap_or_default()
+    }
+
+    /// Says that the first `n` bytes of [`spare`](Self::spare) have been written. `n` beyond it counts as all of it.
+    pub fn filled(&mut self, n: usize) {
+        debug_assert!(
+            n <= self.storage.len() - self.filled,
+            "more bytes filled than there was room for"
+        );
+        self.filled = self.filled.saturating_add(n).min(self.storage.len());
+    }
+
+    /// Copies `bytes` in, as one read would have: for files in memory and tests. Returns how many fitted.
+    pub fn extend(&mut self, bytes: &[u8]) -> usize {
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let spare = self.spare(rest.len());
+            let n = spare.len().min(rest.len());
+            if n == 0 {
+                break;
+            }
+            spare
+                .iter_mut()
+                .zip(rest)
+                .for_each(|(to, from)| *to = *from);
+            self.filled(n);
+            done += n;
+        }
+        done
+    }
+
+    /// The bytes that arrived and were neither consumed nor split off.
+    #[inline]
+    #[must_use]
+    pub fn unread(&self) -> &[u8] {
+        self.storage.get(self.read..self.filled).unwrap_or_default()
+    }
+
+    /// Stream offset of the first unread byte: how many bytes have been consumed or split off in all.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// View mode: the first `n` unread bytes are done with. `n` beyond the unread bytes counts as all of them.
+    #[inline]
+    pub fn consume(&mut self, n: usize) {
+        debug_assert!(
+            n <= self.filled - self.read,
+            "more bytes consumed than were unread"
+        );
+        let n = n.min(self.filled - self.read);
+        self.position += n as u64;
+        self.read += n;
+        if self.read == self.filled {
+            // Starting at the front again saves the move in `spare`.
+            self.read = 0;
+            self.filled = 0;
+        }
+    }
+
+    /// Lends the first `n` unread bytes and consumes them: they stay valid until the next call on this buffer.
+    #[inline]
+    pub(super) fn lend(&mut self, n: usize) -> &[u8] {
+        let start = self.read;
+        let n = n.min(self.filled - start);
+        self.consume(n);
+        self.storage.get(start..start + n).unwrap_or_default()
+    }
+
+    /// Owned mode: takes the first `n` unread bytes off as shared bytes that stay valid. `n` beyond the unread bytes
+    /// counts as all of them.
+    ///
+    /// At most one allocation. Normally the storage itself is handed over (it returns to the pool when the last
+    /// reference is dropped) and the unread tail moves into a free storage of the pool. The bytes are copied out
+    /// instead, also in one allocation, when they are less than a quarter of the storage, so that a queue limited to
+    /// some number of bytes holds at most four times as much memory, or when the pool is at its bound and none is
+    /// free. Until the pool has reached its bound this also makes the storages it will keep, each once.
+    pub fn split_owned(&mut self, n: usize) -> Bytes {
+        let n = n.min(self.filled - self.read);
+        let tail = self.filled - self.read - n;
+        if n == 0 {
+            return Bytes::new();
+        }
+        if n < self.storage.len() / 4 {
+            return self.copy_out(n);
+        }
+        let mut fresh = Vec::new();
+        if tail > 0 {
+            let fits = tail <= self.pool.storage_len()
+                && self.pool.storage_len() <= self.opts.growth_limit;
+            match fits.then(|| self.pool.take_within_bound()).flatten() {
+                Some(storage) => fresh = storage,
+                None => return self.copy_out(n),
+            }
+        }
+        let (start, end) = (self.read, self.read + n);
+        if let (Some(to), Some(from)) = (fresh.get_mut(..tail), self.storage.get(end..self.filled))
+        {
+            to.copy_from_slice(from);
+        }
+        let full = mem::replace(&mut self.storage, fresh);
+        self.read = 0;
+        self.filled = tail;
+        self.position += n as u64;
+        self.pool.share(full).slice(start..end)
+    }
+
+    fn copy_out(&mut self, n: usize) -> Bytes {
+        // `Bytes::from` a vector that is exactly full allocates nothing more.
+        let copy: Vec<u8> = self.unread().get(..n).unwrap_or_default().to_vec();
+        self.consume(n);
+        Bytes::from(copy)
+    }
+
+    /// Gives the storage back to the pool if nothing is unread: call it when the socket has no more to say for now.
+    pub fn release_if_empty(&mut self) {
+        if self.read == self.filled {
+            self.read = 0;
+            self.filled = 0;
+            self.pool.give(mem::take(&mut self.storage));
+        }
+    }
+
+    /// Bytes of the storage held now; 0 for an idle connection.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.storage.len()
+    }
+
+    /// Bytes beyond which the storage never grows.
+    #[must_use]
+    pub const fn growth_limit(&self) -> usize {
+        self.opts.growth_limit
+    }
+
+    /// Compacts, and moves to a longer storage where compacting does not give enough.
+    fn make_room(&mut self, want: usize) {
+        let (unread, len) = (self.filled - self.read, self.storage.len());
+        let free = len - unread;
+        // A storage of the pool's length that is half free is good enough for any read: growing it for the sake of
+        // the part of a frame left over from the last read would take every busy connection out of the pool.
+        let pooled = self.pool.storage_len();
+        if free >= want || len >= self.opts.growth_limit || (len >= pooled && free >= len / 2) {
+            self.storage.copy_within(self.read..self.filled, 0);
+        } else {
+            let mut fresh = self.longer_storage(unread, want);
+            if let (Some(to), Some(from)) = (
+                fresh.get_mut(..unread),
+                self.storage.get(self.read..self.filled),
+            ) {
+                to.copy_from_slice(from);
+            }
+            self.pool.give(mem::replace(&mut self.storage, fresh));
+        }
+        self.read = 0;
+        self.filled = unread;
+    }
+
+    fn longer_storage(&self, unread: usize, want: usize) -> Vec<u8> {
+        let (len, limit, pooled) = (
+            self.storage.len(),
+            self.opts.growth_limit,
+            self.pool.storage_len(),
+        );
+        let initial = self.opts.initial_capacity.min(limit);
+        let need = unread.saturating_add(want);
+        if need <= initial && initial < pooled {
+            vec![0; initial]
+        } else if len < pooled && unread <= pooled / 2 && pooled <= limit {
+            self.pool.take()
+        } else {
+            // Doubling keeps the copying linear for callers that ask for a byte at a time.
+            match need.max(len.saturating_mul(2)).max(initial).min(limit) {
+                len if len == pooled => self.pool.take(),
+                len => vec![0; len],
+            }
+        }
+    }
+}
+
+impl Drop for FrameBuf {
+    fn drop(&mut self) {
+        self.pool.give(mem::take(&mut self.storage));
+    }
+}

@@ -1,0 +1,246 @@
+//! Control frames: parse and encode as a pair.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::error::DecodeReason;
+use crate::wire::Reader;
+use crate::wire::index;
+
+/// The content type of dnstap.
+pub const CONTENT_TYPE_DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
+
+/// Octets a content type may have, inclusive; libfstrm's limit.
+pub const CONTENT_TYPE_LEN_MAX: usize = 256;
+
+/// The only field type there is.
+const FIELD_CONTENT_TYPE: u32 = 1;
+
+/// A content type: any octets, at most [`CONTENT_TYPE_LEN_MAX`], compared octet for octet.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ContentType(Bytes);
+
+impl ContentType {
+    /// The content type of dnstap, [`CONTENT_TYPE_DNSTAP`].
+    pub const DNSTAP: Self = Self(Bytes::from_static(CONTENT_TYPE_DNSTAP));
+
+    /// A content type of these octets.
+    ///
+    /// # Errors
+    /// [`ContentTypeTooLong`] when there are more than [`CONTENT_TYPE_LEN_MAX`].
+    pub fn new(octets: impl Into<Bytes>) -> Result<Self, ContentTypeTooLong> {
+        let octets = octets.into();
+        if octets.len() > CONTENT_TYPE_LEN_MAX {
+            Err(ContentTypeTooLong { len: octets.len() })
+        } else {
+            Ok(Self(octets))
+        }
+    }
+
+    /// The octets.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for ContentType {
+    /// The octets as text; what is not printable ASCII is escaped, so that a peer cannot write into our log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.escape_ascii().fmt(f)
+    }
+}
+
+impl fmt::Debug for ContentType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// A content type of more than [`CONTENT_TYPE_LEN_MAX`] octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a content type of {len} octets is over the limit of {CONTENT_TYPE_LEN_MAX}")]
+pub struct ContentTypeTooLong {
+    /// Octets it has.
+    pub len: usize,
+}
+
+/// The type of a control frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ControlKind {
+    /// 1: the receiver's answer to READY.
+    Accept,
+    /// 2: data follows.
+    Start,
+    /// 3: no more data follows.
+    Stop,
+    /// 4: a sender that wants an answer says which content types it has.
+    Ready,
+    /// 5: the receiver's answer to STOP.
+    Finish,
+    /// Any other number: a later version's.
+    Unknown(u32),
+}
+
+impl ControlKind {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Accept => 1,
+            Self::Start => 2,
+            Self::Stop => 3,
+            Self::Ready => 4,
+            Self::Finish => 5,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    /// The name, upper case; `UNKNOWN` for a number without one (a closed set, fit for metric labels).
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "ACCEPT",
+            Self::Start => "START",
+            Self::Stop => "STOP",
+            Self::Ready => "READY",
+            Self::Finish => "FINISH",
+            Self::Unknown(_) => "UNKNOWN",
+        }
+    }
+
+    /// How many content types a frame of this type may carry, or `None` for any number.
+    const fn content_types_max(self) -> Option<usize> {
+        match self {
+            // An old golang-framestream repeats the type in STOP; harmless, so tolerated.
+            Self::Accept | Self::Ready | Self::Stop => None,
+            Self::Start => Some(1),
+            Self::Finish | Self::Unknown(_) => Some(0),
+        }
+    }
+}
+
+impl From<u32> for ControlKind {
+    fn from(code: u32) -> Self {
+        match code {
+            1 => Self::Accept,
+            2 => Self::Start,
+            3 => Self::Stop,
+            4 => Self::Ready,
+            5 => Self::Finish,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+impl fmt::Display for ControlKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(code) => write!(f, "control type {code}"),
+            known => f.write_str(known.as_str()),
+        }
+    }
+}
+
+/// A control frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Its type.
+    pub kind: ControlKind,
+    /// Its content types: READY, ACCEPT and a tolerated STOP any number, START none or one, FINISH none. An unknown
+    /// type's fields are not looked at.
+    pub content_types: Vec<ContentType>,
+}
+
+impl Control {
+    /// A control frame without content types.
+    #[must_use]
+    pub const fn plain(kind: ControlKind) -> Self {
+        Self {
+            kind,
+            content_types: Vec::new(),
+        }
+    }
+
+    /// A control frame with one content type, or with none.
+    #[must_use]
+    pub fn with_type(kind: ControlKind, content_type: Option<ContentType>) -> Self {
+        Self {
+            kind,
+            content_types: content_type.into_iter().collect(),
+        }
+    }
+
+    /// Parses what follows the length word of a control frame: its type and fields, all of them.
+    ///
+    /// # Errors
+    /// The reason why it is malformed: shorter than its type, a field that is cut or runs past the end, an unknown
+    /// field type, a content type over [`CONTENT_TYPE_LEN_MAX`], more content types than the control type may carry.
+    pub fn parse(body: &[u8]) -> Result<Self, DecodeReason> {
+        let mut reader = Reader::new(body);
+        let kind = ControlKind::from(reader.u32().ok_or(DecodeReason::ControlTooShort)?);
+        let mut content_types = Vec::new();
+        if let ControlKind::Unknown(_) = kind {
+            return Ok(Self {
+                kind,
+                content_types,
+            });
+        }
+        while !reader.is_empty() {
+            let (Some(field), Some(len)) = (reader.u32(), reader.u32()) else {
+                return Err(DecodeReason::FieldCut);
+            };
+            if field != FIELD_CONTENT_TYPE {
+                return Err(DecodeReason::FieldUnknown);
+            }
+            // No sum is formed with the peer's length, so 0xffff_fff8 has nothing to wrap.
+            let octets = reader.take(index(len)).ok_or(DecodeReason::FieldOverrun)?;
+            if octets.len() > CONTENT_TYPE_LEN_MAX {
+                return Err(DecodeReason::ContentTypeTooLong);
+            }
+            if kind
+                .content_types_max()
+                .is_some_and(|max| content_types.len() >= max)
+            {
+                return Err(DecodeReason::TooManyContentTypes);
+            }
+            content_types.push(ContentType(Bytes::copy_from_slice(octets)));
+        }
+        Ok(Self {
+            kind,
+            content_types,
+        })
+    }
+
+    /// Appends the whole frame, escape and length word included, to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let fields: usize = self
+            .content_types
+            .iter()
+            .map(|t| 8 + t.as_bytes().len())
+            .sum();
+        out.reserve(12 + fields);
+        out.extend_from_slice(&0u32.to_be_bytes());
+        out.extend_from_slice(&wire_len(4 + fields).to_be_bytes());
+        out.extend_from_slice(&self.kind.code().to_be_bytes());
+        for content_type in &self.content_types {
+            out.extend_from_slice(&FIELD_CONTENT_TYPE.to_be_bytes());
+            out.extend_from_slice(&wire_len(content_type.as_bytes().len()).to_be_bytes());
+            out.extend_from_slice(content_type.as_bytes());
+        }
+    }
+
+    /// The whole frame as bytes of its own: control frames are rare, so the allocation does not matter.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = Vec::new();
+        self.encode(&mut out);
+        Bytes::from(out)
+    }
+}
+
+/// A content type has at most 256 octets, and sixteen million of them do not fit into memory by accident.
+fn wire_len(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
