@@ -150,7 +150,8 @@ impl Loader {
                 DeValue::Table(table) => tables.push((span, table)),
                 other => {
                     let what = format!(
-                        "a {name} is a table, and this is {}",
+                        "{} is a table, and this is {}",
+                        article(name),
                         article(other.type_str())
                     );
                     self.problems.push(

@@ -27,7 +27,7 @@ pub fn machine(config: &Config) -> Vec<Problem> {
                     .fix("use a shorter path or a shorter `data_dir`"),
             );
         }
-        if let Some(what) = folder_fault(socket.parent().unwrap_or(Path::new("/"))) {
+        if let Some(what) = folder_fault(socket.parent().unwrap_or_else(|| Path::new("/"))) {
             problems.push(Problem::warning(place("uri"), what));
         }
         if socket

@@ -104,7 +104,7 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
         ("rcodes", rcodes, names::RCODES, "RCODE", 0xFFF),
     ] {
         for (i, word) in written.iter().enumerate() {
-            let generic = !prefix.is_empty() && names::known(word, &[], prefix, max);
+            let generic = !prefix.is_empty() && names::is_numbered(word, prefix, max);
             if generic || known.iter().any(|name| name.eq_ignore_ascii_case(word)) {
                 continue;
             }
