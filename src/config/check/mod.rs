@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 
 use crate::config::Config;
 use crate::config::problem::Problem;
-use crate::units::Endpoint;
+use crate::units::{Endpoint, Net};
 
 pub use machine::machine;
 
@@ -133,6 +133,20 @@ fn path(place: &str, path: &Path, problems: &mut Vec<Problem>) {
         problems.push(
             Problem::warning(place, what).fix("write the whole path, or one below {data_dir}"),
         );
+    }
+}
+
+/// Networks with bits beyond their prefix, as in `10.1.2.3/8`: one address or the whole network may be meant.
+fn host_bits(place: &str, networks: &[Net], problems: &mut Vec<Problem>) {
+    for (i, net) in networks
+        .iter()
+        .enumerate()
+        .filter(|(_, net)| net.has_host_bits())
+    {
+        let (network, address) = (net.0.trunc(), net.0.addr());
+        let what = format!("{net} is the network {network}, whatever follows its prefix");
+        let fix = format!("write {network} for the network or {address} for one address");
+        problems.push(Problem::warning(format!("{place}[{i}]"), what).fix(fix));
     }
 }
 
