@@ -128,7 +128,7 @@ pub fn file(path: &Path) -> Result<Loaded, ReadError> {
 /// Reads and checks what `input` holds, under a name for messages.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub fn reader(name: &str, input: impl std::io::Read) -> Result<Loaded, ReadError> {
     let mut bytes = Vec::new();
     input
@@ -292,7 +292,7 @@ mod tests {
         &'static [(Severity, &'static str, &'static [&'static str])],
     );
 
-    use Severity::{Error, Warning};
+    use Severity::Error;
 
     fn assert_told(rows: &[Row]) {
         for Row(text, wants) in rows {
@@ -471,7 +471,7 @@ mod tests {
             ),
             Row(
                 "output = ['stdout:']",
-                &[(Error, "1:11", &["a output is a table"])],
+                &[(Error, "1:11", &["an output is a table"])],
             ),
             Row(
                 "[[listener]]\nuri = 'tcp:[::1]:1'\nallow = ['10.0.0.0/8', 'x',\n  5]",
@@ -602,7 +602,7 @@ mod tests {
             .collect();
         for at in marks {
             for cut in [&base[..at], &base[at..]] {
-                super::text("x.toml", cut).report(true);
+                text("x.toml", cut).report(true);
             }
         }
     }

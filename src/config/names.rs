@@ -146,16 +146,11 @@ pub const RCODES: &[&str] = &[
     "BADCOOKIE",
 ];
 
-/// Whether `name` is in `names`, in any case, or is `prefix` and a number up to `max`.
-pub fn known(name: &str, names: &[&str], prefix: &str, max: u32) -> bool {
-    let generic = name
-        .get(..prefix.len())
-        .filter(|head| head.eq_ignore_ascii_case(prefix));
-    let number = generic.and_then(|head| name.get(head.len()..));
-    let digits =
-        number.filter(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
-    let in_range = digits
-        .and_then(|digits| digits.parse::<u32>().ok())
-        .is_some_and(|number| number <= max);
-    in_range || names.iter().any(|known| known.eq_ignore_ascii_case(name))
+/// Whether `name` is `prefix`, in any case, and a number up to `max`: the form of what has no name.
+pub fn is_numbered(name: &str, prefix: &str, max: u32) -> bool {
+    let head = name.get(..prefix.len());
+    let digits = name.get(prefix.len()..).unwrap_or_default();
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let in_range = digits.parse::<u32>().is_ok_and(|number| number <= max);
+    head.is_some_and(|head| head.eq_ignore_ascii_case(prefix)) && plain && in_range
 }

@@ -131,11 +131,7 @@ impl Source {
 
     /// The problem with the line it is about, a mark under the part that is wrong, and what to do.
     pub fn show(&self, problem: &Problem, colour: bool) -> String {
-        let (on, bold, off) = match (colour, problem.severity) {
-            (false, _) => ("", "", ""),
-            (true, Severity::Error) => ("\x1b[1;31m", "\x1b[1m", "\x1b[0m"),
-            (true, Severity::Warning) => ("\x1b[1;33m", "\x1b[1m", "\x1b[0m"),
-        };
+        let (on, bold, off) = marks(colour, problem.severity);
         let mut out = format!(
             "{on}{}{off}{bold}: {}{off}\n",
             problem.severity.as_str(),
@@ -199,6 +195,15 @@ impl Source {
             let _ = writeln!(out, "{margin} = {}", printable(fix));
         }
         out
+    }
+}
+
+/// What turns the severity's colour and bold on, and both off again.
+fn marks(colour: bool, severity: Severity) -> (&'static str, &'static str, &'static str) {
+    match (colour, severity) {
+        (false, _) => ("", "", ""),
+        (true, Severity::Error) => ("\x1b[1;31m", "\x1b[1m", "\x1b[0m"),
+        (true, Severity::Warning) => ("\x1b[1;33m", "\x1b[1m", "\x1b[0m"),
     }
 }
 

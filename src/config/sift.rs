@@ -11,7 +11,7 @@ use std::ops::Range;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::config::problem::Problem;
 use crate::config::{Config, suggest};
@@ -150,7 +150,8 @@ impl Loader {
                 DeValue::Table(table) => tables.push((span, table)),
                 other => {
                     let what = format!(
-                        "a {name} is a table, and this is {}",
+                        "{} is a table, and this is {}",
+                        article(name),
                         article(other.type_str())
                     );
                     self.problems.push(
@@ -307,33 +308,20 @@ impl Loader {
                     DeValue::Table(self.sift(inner, schema, &place, &format!("[{place}]"), &deeper))
                 }
                 (DeValue::Array(list), toml::Value::Array(_)) => {
-                    let mut kept = toml::de::DeArray::new();
-                    for (i, element) in list.into_iter().enumerate() {
-                        self.places.insert(format!("{place}[{i}]"), element.span());
-                        let mut alone = toml::de::DeArray::new();
-                        alone.push(element.clone());
-                        match probe(whole(Spanned::new(span.clone(), DeValue::Array(alone)))) {
-                            Ok(()) => kept.push(element),
-                            Err(error) => {
-                                self.bad_value(&error, &format!("{place}[{i}]"), &element, None)
-                            }
-                        }
-                    }
-                    DeValue::Array(kept)
+                    let alone =
+                        |part| probe(whole(Spanned::new(span.clone(), DeValue::Array(part))));
+                    DeValue::Array(self.elements(list, &place, &alone))
                 }
                 (value, expected) => {
                     match probe(whole(Spanned::new(span.clone(), value.clone()))) {
                         Ok(()) => value,
                         Err(error) => {
-                            // What is no text is not one of a list of words either: a word that none of them is gets
-                            // the list out of serde.
-                            let word = DeValue::String("".into());
-                            let listed = probe(whole(Spanned::new(span.clone(), word))).err();
                             let no_text = expected.is_str() && !value.is_str();
-                            let listed = listed
-                                .filter(|listed| no_text && listed.message().starts_with(VARIANT));
+                            let listed = no_text.then(|| {
+                                words(&|word| probe(whole(Spanned::new(span.clone(), word))))
+                            });
                             self.bad_value(
-                                listed.as_ref().unwrap_or(&error),
+                                listed.flatten().as_ref().unwrap_or(&error),
                                 &place,
                                 &Spanned::new(span, value),
                                 Some(expected),
@@ -346,6 +334,27 @@ impl Loader {
             good.insert(key.clone(), Spanned::new(span, value));
         }
         good
+    }
+
+    /// The elements of a list that `probe` takes one by one; the others are reported.
+    fn elements<'i>(
+        &mut self,
+        list: DeArray<'i>,
+        place: &str,
+        probe: &dyn Fn(DeArray<'i>) -> Result<(), toml::de::Error>,
+    ) -> DeArray<'i> {
+        let mut kept = DeArray::new();
+        for (i, element) in list.into_iter().enumerate() {
+            let place = format!("{place}[{i}]");
+            self.places.insert(place.clone(), element.span());
+            let mut alone = DeArray::new();
+            alone.push(element.clone());
+            match probe(alone) {
+                Ok(()) => kept.push(element),
+                Err(error) => self.bad_value(&error, &place, &element, None),
+            }
+        }
+        kept
     }
 
     fn unknown_key(
@@ -384,6 +393,15 @@ impl Loader {
         let problem = Problem::error(place, what).at(value.span());
         self.problems.push(Problem { fix, ..problem });
     }
+}
+
+/// Serde's message that lists the words of an enum, which it gives for a word that none of them is; `None` where
+/// `probe` does not ask for one of a list of words.
+fn words(
+    probe: &dyn Fn(DeValue<'static>) -> Result<(), toml::de::Error>,
+) -> Option<toml::de::Error> {
+    let refused = probe(DeValue::String("".into())).err();
+    refused.filter(|refused| refused.message().starts_with(VARIANT))
 }
 
 /// Says what is wrong with a value, from serde's message about it.

@@ -1,6 +1,8 @@
 //! Listeners, and the HTTP server as far as it shares ports with them.
 
-use super::{Unread, is_any, is_loopback, names, path, same_place};
+use std::path::Path;
+
+use super::{Unread, host_bits, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
@@ -72,71 +74,58 @@ impl At<'_> {
 }
 
 fn place(listener: &ListenerOptions, at: &mut At<'_>) {
-    let plain = ListenerOptions::default();
     match &listener.uri {
-        Endpoint::Unix(socket) => {
-            path(&at.key("uri"), socket, at.problems);
-            let length = socket.as_os_str().len();
-            if length > UNIX_PATH_MAX {
-                let what = format!(
-                    "the path has {length} bytes, and a Unix socket's has at most {UNIX_PATH_MAX}"
-                );
-                at.error("uri", what, "use a shorter path, such as one below /run");
-            }
-            if !listener.allow.is_empty() {
-                at.warn(
-                    "allow",
-                    "`allow` is about networks, and means nothing to a Unix socket",
-                    "use `socket_mode`, `owner` and `group`",
-                );
-            }
-            if listener.socket_mode.0 & 0o222 == 0 {
-                at.error(
-                    "socket_mode",
-                    "nobody may write to this socket, so nobody can connect",
-                    "\"0660\" lets owner and group connect",
-                );
-            }
-        }
-        Endpoint::Tcp { host, .. } => {
-            for (key, set) in [
-                ("socket_mode", listener.socket_mode != plain.socket_mode),
-                ("owner", !listener.owner.is_empty()),
-                ("group", !listener.group.is_empty()),
-            ] {
-                if set {
-                    at.warn(
-                        key,
-                        format!("`{key}` is about a socket file, and means nothing to TCP"),
-                        "use `allow` to say who may connect",
-                    );
-                }
-            }
-            if listener.allow.is_empty() && !is_loopback(host) {
-                let what = format!(
-                    "`allow` is empty, so everyone who can reach {} may send",
-                    listener.uri
-                );
-                at.warn("uri", what, "list the senders' networks in `allow`; [\"0.0.0.0/0\", \"::/0\"] says that everyone is meant");
-            }
+        Endpoint::Unix(socket) => unix(listener, socket, at),
+        Endpoint::Tcp { host, .. } => tcp(listener, host, at),
+    }
+    host_bits(&at.key("allow"), &listener.allow, at.problems);
+}
+
+fn unix(listener: &ListenerOptions, socket: &Path, at: &mut At<'_>) {
+    path(&at.key("uri"), socket, at.problems);
+    let length = socket.as_os_str().len();
+    if length > UNIX_PATH_MAX {
+        let what =
+            format!("the path has {length} bytes, and a Unix socket's has at most {UNIX_PATH_MAX}");
+        at.error("uri", what, "use a shorter path, such as one below /run");
+    }
+    if !listener.allow.is_empty() {
+        at.warn(
+            "allow",
+            "`allow` is about networks, and means nothing to a Unix socket",
+            "use `socket_mode`, `owner` and `group`",
+        );
+    }
+    if listener.socket_mode.0 & 0o222 == 0 {
+        at.error(
+            "socket_mode",
+            "nobody may write to this socket, so nobody can connect",
+            "\"0660\" lets owner and group connect",
+        );
+    }
+}
+
+fn tcp(listener: &ListenerOptions, host: &str, at: &mut At<'_>) {
+    let plain = ListenerOptions::default();
+    for (key, set) in [
+        ("socket_mode", listener.socket_mode != plain.socket_mode),
+        ("owner", !listener.owner.is_empty()),
+        ("group", !listener.group.is_empty()),
+    ] {
+        if set {
+            at.warn(
+                key,
+                format!("`{key}` is about a socket file, and means nothing to TCP"),
+                "use `allow` to say who may connect",
+            );
         }
     }
-    let odd = listener
-        .allow
-        .iter()
-        .enumerate()
-        .filter(|(_, net)| net.has_host_bits());
-    for (i, net) in odd.collect::<Vec<_>>() {
+    if listener.allow.is_empty() && !is_loopback(host) {
         let what = format!(
-            "{net} is the network {}, whatever follows its prefix",
-            net.0.trunc()
+            "`allow` is empty, so everyone who can reach {} may send",
+            listener.uri
         );
-        let fix = format!(
-            "write {} for the network or {} for one address",
-            net.0.trunc(),
-            net.0.addr()
-        );
-        at.warn(&format!("allow[{i}]"), what, &fix);
+        at.warn("uri", what, "list the senders' networks in `allow`; [\"0.0.0.0/0\", \"::/0\"] says that everyone is meant");
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::outputs::options::OutputKind;
+use crate::transport::options::ListenerOptions;
 use crate::units::{Endpoint, UNIX_PATH_MAX};
 
 /// What a resolved configuration (see [`Config::resolve`]) needs of this machine and does not find: warnings, except
@@ -27,7 +28,7 @@ pub fn machine(config: &Config) -> Vec<Problem> {
                     .fix("use a shorter path or a shorter `data_dir`"),
             );
         }
-        if let Some(what) = folder_fault(socket.parent().unwrap_or(Path::new("/"))) {
+        if let Some(what) = folder_fault(socket.parent().unwrap_or_else(|| Path::new("/"))) {
             problems.push(Problem::warning(place("uri"), what));
         }
         if socket
@@ -41,26 +42,7 @@ pub fn machine(config: &Config) -> Vec<Problem> {
             problems
                 .push(Problem::warning(place("uri"), what).fix("move it away or use another path"));
         }
-        let user = &listener.owner;
-        if !user.is_empty()
-            && user.parse::<u32>().is_err()
-            && uzers::get_user_by_name(user).is_none()
-        {
-            problems.push(Problem::warning(
-                place("owner"),
-                format!("this machine has no user \"{user}\""),
-            ));
-        }
-        let group = &listener.group;
-        if !group.is_empty()
-            && group.parse::<u32>().is_err()
-            && uzers::get_group_by_name(group).is_none()
-        {
-            problems.push(Problem::warning(
-                place("group"),
-                format!("this machine has no group \"{group}\""),
-            ));
-        }
+        users(listener, &place, &mut problems);
     }
     for (i, output) in config.output.iter().enumerate() {
         if let OutputKind::File(file) = &output.kind
@@ -70,6 +52,27 @@ pub fn machine(config: &Config) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Owner and group that this machine does not know.
+fn users(listener: &ListenerOptions, place: &dyn Fn(&str) -> String, problems: &mut Vec<Problem>) {
+    let user = &listener.owner;
+    if !user.is_empty() && user.parse::<u32>().is_err() && uzers::get_user_by_name(user).is_none() {
+        problems.push(Problem::warning(
+            place("owner"),
+            format!("this machine has no user \"{user}\""),
+        ));
+    }
+    let group = &listener.group;
+    if !group.is_empty()
+        && group.parse::<u32>().is_err()
+        && uzers::get_group_by_name(group).is_none()
+    {
+        problems.push(Problem::warning(
+            place("group"),
+            format!("this machine has no group \"{group}\""),
+        ));
+    }
 }
 
 fn is_socket(found: &std::fs::Metadata) -> bool {

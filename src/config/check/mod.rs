@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 
 use crate::config::Config;
 use crate::config::problem::Problem;
-use crate::units::Endpoint;
+use crate::units::{Endpoint, Net};
 
 pub use machine::machine;
 
@@ -136,6 +136,20 @@ fn path(place: &str, path: &Path, problems: &mut Vec<Problem>) {
     }
 }
 
+/// Networks with bits beyond their prefix, as in `10.1.2.3/8`: one address or the whole network may be meant.
+fn host_bits(place: &str, networks: &[Net], problems: &mut Vec<Problem>) {
+    for (i, net) in networks
+        .iter()
+        .enumerate()
+        .filter(|(_, net)| net.has_host_bits())
+    {
+        let (network, address) = (net.0.trunc(), net.0.addr());
+        let what = format!("{net} is the network {network}, whatever follows its prefix");
+        let fix = format!("write {network} for the network or {address} for one address");
+        problems.push(Problem::warning(format!("{place}[{i}]"), what).fix(fix));
+    }
+}
+
 /// Whether two places are the same socket, or would take each other's connections.
 fn same_place(a: &Endpoint, b: &Endpoint) -> bool {
     match (a, b) {
@@ -167,4 +181,511 @@ fn is_loopback(host: &str) -> bool {
         || host
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+    use crate::config::problem::Severity;
+    use crate::config::problem::Severity::{Error, Warning};
+
+    /// Settings, and what they are told: severity, line and column, part of the message. No more and no less.
+    type Row = (
+        &'static str,
+        &'static [(Severity, &'static str, &'static str)],
+    );
+
+    fn assert_told(before: &str, rows: &[Row]) {
+        for (settings, wants) in rows {
+            let text = format!("{before}{settings}\n");
+            let loaded = load::text("x", &text);
+            let report = loaded.report(false);
+            assert_eq!(loaded.problems.len(), wants.len(), "{text}----\n{report}");
+            for (problem, (severity, at, part)) in loaded.problems.iter().zip(*wants) {
+                let shown = loaded.source.show(problem, false);
+                assert_eq!(problem.severity, *severity, "{shown}");
+                let at = if at.starts_with(',') {
+                    format!("x{at}")
+                } else {
+                    format!("x:{at}")
+                };
+                assert!(shown.contains(&format!("--> {at}\n")), "{at}\n{shown}");
+                assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+                assert!(
+                    problem.fix.is_some() || shown.contains("data_dir"),
+                    "no advice in\n{shown}"
+                );
+            }
+        }
+    }
+
+    const UNIX: &str = "[[listener]]\nuri = 'unix:/run/x.sock'\n";
+    const TCP: &str = "[[listener]]\nuri = 'tcp:127.0.0.1:6000'\n";
+
+    #[test]
+    fn settings_of_tapflow_as_a_whole() {
+        assert_told(
+            "",
+            &[
+                ("worker_threads = 512", &[]),
+                ("worker_threads = 513", &[(Error, "1:18", "one a core")]),
+                (
+                    "shutdown_timeout = 'off'",
+                    &[(Warning, "1:20", "drops whatever")],
+                ),
+                (
+                    "data_dir = '{data_dir}/x'",
+                    &[(Error, "1:12", "cannot hold")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn limits_of_frames_that_lose_frames() {
+        assert_told(
+            TCP,
+            &[
+                (
+                    "data_frame_max = 0",
+                    &[(Error, "3:18", "nothing would be taken")],
+                ),
+                (
+                    "data_frame_max = '64KiB'",
+                    &[(Warning, "3:18", "65535 bytes")],
+                ),
+                (
+                    "data_frame_max = 65535",
+                    &[(Warning, "3:18", "at least \"68KiB\"")],
+                ),
+                ("data_frame_max = '68KiB'", &[]),
+                ("data_frame_max = '16MiB'", &[]),
+                (
+                    "data_frame_max = '5GiB'",
+                    &[
+                        (Error, "3:18", "32 bits"),
+                        (Warning, ", output[0].queue_bytes", "5.00 GiB"),
+                    ],
+                ),
+                ("control_frame_max = 33", &[(Error, "3:21", "34 bytes")]),
+                ("control_frame_max = 34", &[(Warning, "3:21", "512")]),
+                ("control_frame_max = 512", &[]),
+                ("control_frame_max = '1MiB'", &[]),
+                (
+                    "decompressed_max = '64KiB'",
+                    &[(Warning, "3:20", "after decompression")],
+                ),
+                ("compression = 'off'\ndecompressed_max = '64KiB'", &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn buffers_that_a_frame_does_not_fit() {
+        assert_told(
+            TCP,
+            &[
+                ("buffer_max = '1MiB'", &[(Error, "3:14", "does not fit")]),
+                ("buffer_max = '2MiB'", &[]),
+                ("read_size = 100", &[(Error, "3:13", "of no use")]),
+                ("read_size = 1000", &[(Warning, "3:13", "system call")]),
+                (
+                    "read_size = '65MiB'",
+                    &[
+                        (Error, "3:13", "at once"),
+                        (Warning, ", output[0].queue_bytes", "more than the queue"),
+                    ],
+                ),
+                (
+                    "initial_buffer = '2MiB'",
+                    &[(Error, "3:18", "larger than the largest, 1280KiB")],
+                ),
+                (
+                    "receive_buffer = '2GiB'",
+                    &[(Error, "3:18", "at most 2147483647")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn connections_and_their_times() {
+        assert_told(
+            TCP,
+            &[
+                (
+                    "connections_max = 0",
+                    &[(Error, "3:19", "nobody can connect")],
+                ),
+                (
+                    "connections_max = 5\nconnections_per_peer_max = 6",
+                    &[(Warning, "4:28", "never applies")],
+                ),
+                (
+                    "handshake_timeout = 'off'",
+                    &[(Warning, "3:21", "for ever")],
+                ),
+                (
+                    "idle_timeout = '5s'",
+                    &[(Warning, "3:16", "again and again")],
+                ),
+                ("idle_timeout = '1h'", &[]),
+                (
+                    "keepalive = '500ms'",
+                    &[(Error, "3:13", "1 second to 32767")],
+                ),
+                ("keepalive = 'off'", &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_means_nothing_to_the_kind_of_listener() {
+        assert_told(
+            UNIX,
+            &[
+                (
+                    "allow = ['10.0.0.0/8']",
+                    &[(Warning, "3:9", "means nothing to a Unix socket")],
+                ),
+                (
+                    "socket_mode = '0444'",
+                    &[(Error, "3:15", "nobody can connect")],
+                ),
+                ("socket_mode = '0600'\nowner = 'x'\ngroup = 'y'", &[]),
+            ],
+        );
+        assert_told(
+            TCP,
+            &[
+                (
+                    "socket_mode = '0666'",
+                    &[(Warning, "3:15", "means nothing to TCP")],
+                ),
+                (
+                    "owner = 'x'\ngroup = 'y'",
+                    &[(Warning, "3:9", "`owner`"), (Warning, "4:9", "`group`")],
+                ),
+                (
+                    "allow = ['10.1.2.3/8']",
+                    &[(Warning, "3:10", "10.0.0.0/8 for the network")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn places_that_everyone_reaches_or_that_depend_on_where_tapflow_starts() {
+        let long = format!("uri = 'unix:/{}'", "x".repeat(107));
+        let long: &'static str = Box::leak(long.into_boxed_str());
+        assert_told(
+            "[[listener]]\n",
+            &[
+                (
+                    "uri = 'tcp:0.0.0.0:6000'",
+                    &[(Warning, "2:7", "everyone who can reach")],
+                ),
+                ("uri = 'tcp:0.0.0.0:6000'\nallow = ['0.0.0.0/0']", &[]),
+                ("uri = 'tcp:[::1]:6000'", &[]),
+                ("uri = 'tcp:localhost:6000'", &[]),
+                (
+                    "uri = 'unix:x.sock'",
+                    &[(Warning, "2:7", "depends on the folder")],
+                ),
+                ("uri = 'unix:{data_dir}/x.sock'", &[]),
+                ("uri = 'unix:{run}/x.sock'", &[(Error, "2:7", "not known")]),
+                ("uri = 'unix:~/x.sock'", &[(Error, "2:7", "only a shell")]),
+                (long, &[(Error, "2:7", "has 108 bytes")]),
+            ],
+        );
+    }
+
+    #[test]
+    fn two_at_one_place_or_of_one_name() {
+        assert_told(
+            "[[listener]]\nname = 'a'\nuri = 'tcp:127.0.0.1:6000'\n[[listener]]\n",
+            &[
+                (
+                    "uri = 'tcp:127.0.0.1:6000'",
+                    &[(
+                        Error,
+                        "5:7",
+                        "listener 1 listens at tcp:127.0.0.1:6000 already",
+                    )],
+                ),
+                (
+                    "uri = 'tcp:0.0.0.0:6000'\nallow = ['::/0']",
+                    &[(Error, "5:7", "already")],
+                ),
+                ("uri = 'tcp:[::1]:6000'", &[]),
+                (
+                    "uri = 'tcp:127.0.0.1:9954'",
+                    &[(Error, "5:7", "the HTTP server is at 127.0.0.1:9954")],
+                ),
+                (
+                    "uri = 'unix:/a'\nname = 'a'",
+                    &[(Error, "6:8", "has the name \"a\" already")],
+                ),
+                (
+                    "uri = 'unix:/a'\nname = 'a/b'",
+                    &[(Error, "6:8", "cannot be a name")],
+                ),
+                (
+                    "uri = 'unix:/a'\n[[listener]]\nuri = 'unix:/./a'",
+                    &[(Error, "7:7", "already")],
+                ),
+                (
+                    "uri = 'tcp:[::1]:0'\n[[listener]]\nuri = 'tcp:[::1]:0'",
+                    &[],
+                ),
+            ],
+        );
+        assert_told(
+            "[[output]]\ntype = 'file'\nname = 'x'\n[[output]]\n",
+            &[
+                (
+                    "type = 'file'",
+                    &[(Error, "4:1", "output 1 writes to the same place")],
+                ),
+                ("type = 'file'\nprefix = 'other'", &[]),
+                (
+                    "type = 'null'\nname = 'x'",
+                    &[(Error, "6:8", "has the name \"x\" already")],
+                ),
+                (
+                    "type = 'stdout'\n[[output]]\ntype = 'stdout'",
+                    &[(Error, "6:1", "writes to the same place")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn nothing_to_listen_at_or_to_write_to() {
+        assert_told(
+            "",
+            &[
+                ("listener = []", &[(Error, "1:1", "nothing can arrive")]),
+                ("output = []", &[(Error, "1:1", "nothing is kept")]),
+                ("stage = []", &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn stages_in_an_order_that_cannot_work() {
+        assert_told(
+            "[[stage]]\n",
+            &[
+                (
+                    "type = 'metrics'",
+                    &[(Error, "1:1", "nothing decodes them")],
+                ),
+                (
+                    "type = 'sample'\none_in = 2\nby = 'qname'",
+                    &[(Error, "1:1", "a sample by \"qname\" looks into decoded")],
+                ),
+                ("type = 'sample'\none_in = 2", &[]),
+                (
+                    "type = 'sample'\none_in = 1",
+                    &[(Warning, "3:10", "keeps everything")],
+                ),
+                (
+                    "type = 'sample'\none_in = 0",
+                    &[(Error, "3:10", "no share")],
+                ),
+                (
+                    "type = 'decode'\n[[stage]]\ntype = 'decode'",
+                    &[(Warning, "3:1", "decoded already")],
+                ),
+                (
+                    "type = 'decdoe'\n[[stage]]\ntype = 'metrics'",
+                    &[(Error, "2:8", "did you mean \"decode\"?")],
+                ),
+            ],
+        );
+        assert_told(
+            "[[stage]]\ntype = 'decode'\n[[stage]]\ntype = 'metrics'\n",
+            &[
+                (
+                    "identities_max = 100000",
+                    &[(Warning, "5:18", "over a megabyte")],
+                ),
+                ("identities_max = 0", &[]),
+                (
+                    "[[stage]]\ntype = 'metrics'",
+                    &[(Error, "5:1", "counts every record twice")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn filters_that_ask_for_what_there_is_not() {
+        assert_told(
+            "[[stage]]\ntype = 'decode'\n[[stage]]\ntype = 'filter'\n",
+            &[
+                ("", &[(Warning, "3:1", "keeps everything")]),
+                ("invert = true", &[(Error, "3:1", "drops everything")]),
+                ("message_types = ['CLIENT_QUERY', 'client_response']", &[]),
+                (
+                    "message_types = ['CLIENT_QUERY', 'CLIENT_RESPONS']",
+                    &[(Error, "5:34", "did you mean \"CLIENT_RESPONSE\"?")],
+                ),
+                (
+                    "message_types = ['TYPE1']",
+                    &[(Error, "5:18", "they are AUTH_QUERY")],
+                ),
+                ("qtypes = ['a', 'TYPE65535', 'HTTPS']", &[]),
+                ("qtypes = ['TYPE65536']", &[(Error, "5:11", "up to 65535")]),
+                (
+                    "qtypes = ['HTPS']",
+                    &[(Error, "5:11", "did you mean \"HTTPS\"?")],
+                ),
+                ("rcodes = ['NXDOMAIN', 'RCODE4095']", &[]),
+                ("rcodes = ['RCODE4096']", &[(Error, "5:11", "up to 4095")]),
+                (
+                    "qname_suffixes = ['example.com', '*.example.com']",
+                    &[(Error, "5:34", "write \"example.com\"")],
+                ),
+                (
+                    "networks = ['192.0.2.1/24']",
+                    &[(Warning, "5:13", "192.0.2.0/24 for the network")],
+                ),
+                (
+                    "rcodes = ['NXDOMAIN']\nmessage_types = ['CLIENT_QUERY']",
+                    &[(Warning, "5:10", "queries have no response code")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn queues_and_files_that_lose_or_never_end() {
+        assert_told(
+            "[[output]]\ntype = 'file'\n",
+            &[
+                ("queue_batches = 0", &[(Error, "3:17", "0 batches")]),
+                ("queue_bytes = 0", &[(Error, "3:15", "0 bytes")]),
+                (
+                    "queue_bytes = '4MiB'",
+                    &[(Warning, "3:15", "8.00 MiB, which is more")],
+                ),
+                ("path = ''", &[(Error, "3:8", "is empty")]),
+                (
+                    "path = 'frames'",
+                    &[(Warning, "3:8", "depends on the folder")],
+                ),
+                (
+                    "prefix = 'a/b'",
+                    &[(Error, "3:10", "the folder goes into `path`")],
+                ),
+                (
+                    "prefix = ''",
+                    &[(Error, "3:10", "cannot begin a file name")],
+                ),
+                (
+                    "rotate_size = 0\nrotate_time = 'off'",
+                    &[(Warning, "1:1", "never closed")],
+                ),
+                ("rotate_size = 0", &[]),
+                (
+                    "rotate_size = 1024",
+                    &[(Warning, "3:15", "very many files")],
+                ),
+                (
+                    "rotate_time = '10ms'",
+                    &[(Warning, "3:15", "very many files")],
+                ),
+                (
+                    "utc = true",
+                    &[(Warning, "3:7", "means nothing to this one")],
+                ),
+                ("utc = true\nformat = 'text'", &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn forwards_that_cannot_connect_or_feed_themselves() {
+        assert_told(
+            "[[output]]\ntype = 'dnstap'\n",
+            &[
+                (
+                    "to = 'tcp:127.0.0.1:6000'",
+                    &[(Error, "3:6", "come back and go round for ever")],
+                ),
+                ("to = 'tcp:localhost:6000'", &[(Error, "3:6", "go round")]),
+                (
+                    "to = 'unix:{data_dir}/dnstap.sock'",
+                    &[(Error, "3:6", "go round")],
+                ),
+                ("to = 'tcp:192.0.2.1:6000'", &[]),
+                ("to = 'tcp:192.0.2.1:0'", &[(Error, "3:6", "port 0")]),
+                ("to = 'tcp:0.0.0.0:6001'", &[(Error, "3:6", "to listen at")]),
+                (
+                    "to = 'tcp:a:1'\nreconnect_min = 'off'",
+                    &[(Error, "4:17", "without a pause")],
+                ),
+                (
+                    "to = 'tcp:a:1'\nreconnect_min = '1m'",
+                    &[(Error, "4:17", "shorter than the first")],
+                ),
+            ],
+        );
+        let elsewhere = "[[listener]]\nuri = 'tcp:0.0.0.0:6000'\nallow = ['::/0']\n[[output]]\ntype = 'dnstap'\n";
+        assert_told(
+            elsewhere,
+            &[
+                ("to = 'tcp:127.0.0.1:6000'", &[(Error, "6:6", "go round")]),
+                ("to = 'tcp:192.0.2.1:6000'", &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_configuration_without_a_text_is_told_by_place() {
+        let mut config = Config::default();
+        assert_eq!(config.check(), []);
+        config.listener[1].connections_max = 0;
+        let told: Vec<String> = config.check().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "error in listener[1].connections_max: with 0 connections nobody can connect (the default is 10000)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_machine_that_lacks_a_user_or_a_folder_is_told_so() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), b"").unwrap();
+        let mut config = Config {
+            data_dir: folder.path().to_path_buf(),
+            ..Config::default()
+        };
+        let resolve =
+            |config: &Config| config.resolve(&crate::config::resolve::Surroundings::default());
+        assert_eq!(machine(&resolve(&config)), []);
+        config.listener[0].uri = Endpoint::unix("{data_dir}/file");
+        config.listener[0].owner = "no-such-user-anywhere".to_owned();
+        config.listener[0].group = "0".to_owned();
+        config.output[0] = crate::config::uris::output("file:{data_dir}/file/x").unwrap();
+        let told: Vec<String> = machine(&resolve(&config))
+            .into_iter()
+            .map(|problem| problem.what)
+            .collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(
+            told[0].ends_with("exists and is not a socket, so it will not be replaced"),
+            "{told:?}"
+        );
+        assert!(
+            told[1].contains("no user \"no-such-user-anywhere\""),
+            "{told:?}"
+        );
+        assert!(told[2].ends_with("file is not a folder"), "{told:?}");
+    }
 }

@@ -182,12 +182,19 @@ fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut 
         );
     }
     if dnstap.reconnect_max < dnstap.reconnect_min {
+        // The one that was changed is the one to look at.
+        let max_left_alone = dnstap.reconnect_max == DnstapOptions::default().reconnect_max;
+        let set = if max_left_alone {
+            "reconnect_min"
+        } else {
+            "reconnect_max"
+        };
         let what = format!(
             "the longest wait, {}, is shorter than the first, {}",
             dnstap.reconnect_max, dnstap.reconnect_min
         );
         problems.push(
-            Problem::error(format!("{place}.reconnect_max"), what)
+            Problem::error(format!("{place}.{set}"), what)
                 .fix("the defaults are \"100ms\" and \"10s\""),
         );
     }

@@ -1,6 +1,6 @@
 //! Stages: their order, and what filters ask for.
 
-use super::Unread;
+use super::{Unread, host_bits};
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::config::{names, suggest};
@@ -98,13 +98,47 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
             problem.fix("set one of message_types, qname_suffixes, qtypes, rcodes, networks"),
         );
     }
+    words(filter, place, problems);
+    for (i, suffix) in qname_suffixes.iter().enumerate() {
+        if let Err((why, fix)) = suffix_fault(suffix) {
+            problems.push(
+                Problem::error(
+                    format!("{place}.qname_suffixes[{i}]"),
+                    format!("\"{suffix}\" {why}"),
+                )
+                .fix(fix),
+            );
+        }
+    }
+    host_bits(&format!("{place}.networks"), networks, problems);
+    if !rcodes.is_empty()
+        && !message_types.is_empty()
+        && message_types
+            .iter()
+            .all(|kind| kind.to_ascii_uppercase().ends_with("_QUERY"))
+    {
+        let what = "queries have no response code, and `message_types` has only queries: nothing matches both";
+        problems.push(
+            Problem::warning(format!("{place}.rcodes"), what).fix("ask for the _RESPONSE types"),
+        );
+    }
+}
+
+/// Names that are not known, and what was meant.
+fn words(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
     for (key, written, known, prefix, max) in [
-        ("message_types", message_types, names::MESSAGE_TYPES, "", 0),
-        ("qtypes", qtypes, names::QTYPES, "TYPE", 0xFFFF),
-        ("rcodes", rcodes, names::RCODES, "RCODE", 0xFFF),
+        (
+            "message_types",
+            &filter.message_types,
+            names::MESSAGE_TYPES,
+            "",
+            0,
+        ),
+        ("qtypes", &filter.qtypes, names::QTYPES, "TYPE", 0xFFFF),
+        ("rcodes", &filter.rcodes, names::RCODES, "RCODE", 0xFFF),
     ] {
         for (i, word) in written.iter().enumerate() {
-            let generic = !prefix.is_empty() && names::known(word, &[], prefix, max);
+            let generic = !prefix.is_empty() && names::is_numbered(word, prefix, max);
             if generic || known.iter().any(|name| name.eq_ignore_ascii_case(word)) {
                 continue;
             }
@@ -118,44 +152,6 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
             };
             problems.push(Problem::error(format!("{place}.{key}[{i}]"), what).fix(fix));
         }
-    }
-    for (i, suffix) in qname_suffixes.iter().enumerate() {
-        if let Err((why, fix)) = suffix_fault(suffix) {
-            problems.push(
-                Problem::error(
-                    format!("{place}.qname_suffixes[{i}]"),
-                    format!("\"{suffix}\" {why}"),
-                )
-                .fix(fix),
-            );
-        }
-    }
-    let odd = networks
-        .iter()
-        .enumerate()
-        .filter(|(_, net)| net.has_host_bits());
-    problems.extend(odd.map(|(i, net)| {
-        let what = format!(
-            "{net} is the network {}, whatever follows its prefix",
-            net.0.trunc()
-        );
-        let fix = format!(
-            "write {} for the network or {} for one address",
-            net.0.trunc(),
-            net.0.addr()
-        );
-        Problem::warning(format!("{place}.networks[{i}]"), what).fix(fix)
-    }));
-    if !rcodes.is_empty()
-        && !message_types.is_empty()
-        && message_types
-            .iter()
-            .all(|kind| kind.to_ascii_uppercase().ends_with("_QUERY"))
-    {
-        let what = "queries have no response code, and `message_types` has only queries: nothing matches both";
-        problems.push(
-            Problem::warning(format!("{place}.rcodes"), what).fix("ask for the _RESPONSE types"),
-        );
     }
 }
 
