@@ -3,3 +3,4 @@
 
 pub mod dns;
 pub mod dnstap;
+pub mod format;
