@@ -1,0 +1,94 @@
+//! Entry for fuzzing and property tests: every writer on one payload.
+
+use crate::dns::{DnsView, NameBuf};
+use crate::dnstap::DnstapView;
+use crate::format::{Source, json, quiet};
+
+/// Writes `payload` in every format and panics when a line is not one line of printable ASCII, does not parse,
+/// or does not give back the octets of its names. For fuzz targets and tests.
+#[doc(hidden)]
+pub fn fuzz_payload(payload: &[u8]) {
+    let Ok(view) = DnstapView::parse(payload) else {
+        return;
+    };
+    let source = Source {
+        listener: "a\"\\b",
+        peer: "c\n",
+        ..Source::default()
+    };
+    let (mut line, mut object) = (Vec::new(), Vec::new());
+    let verdict = view.classify().map(|_| ());
+    assert_eq!(quiet::write(&mut line, &view, true), verdict);
+    assert_eq!(json::write(&mut object, &view, &source), verdict);
+    let Ok(message) = view.classify() else {
+        return assert!(line.is_empty() && object.is_empty());
+    };
+    for text in [&line, &object] {
+        let (last, body) = text.split_last().expect("a line has an end");
+        assert!(
+            *last == b'\n' && body.iter().all(|octet| (32..127).contains(octet)),
+            "one line of printable ASCII"
+        );
+    }
+    let object: serde_json::Value = serde_json::from_slice(&object).expect("JSON");
+    for (key, octets) in [
+        ("identity", view.identity),
+        ("version", view.version),
+        ("extra", view.extra),
+    ] {
+        assert_eq!(
+            object
+                .get(key)
+                .and_then(|text| text.as_str())
+                .map(octets_of),
+            octets.map(<[u8]>::to_vec),
+            "{key}"
+        );
+    }
+    let question = message
+        .dns()
+        .and_then(|(dns, _)| DnsView::parse(dns).ok()?.question().ok()?);
+    let wire = question.map(|question| question.name.to_buf());
+    let qname = object
+        .pointer("/dns/qname")
+        .map(|name| name.as_str().expect("a name is text"));
+    assert_eq!(
+        qname.map(|name| NameBuf::parse(name).expect("a name")),
+        wire,
+        "names give back their octets"
+    );
+    let quiet_name = quoted(&line).map(|name| NameBuf::parse_octets(name).expect("a name"));
+    assert_eq!(quiet_name, wire, "also in the quiet line");
+}
+
+/// Undoes the escapes of text of octets.
+fn octets_of(text: &str) -> Vec<u8> {
+    let mut octets = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&octet, tail)) = rest.split_first() {
+        rest = tail;
+        if octet != b'\\' {
+            octets.push(octet);
+        } else if let Some(tail) = tail.strip_prefix(b"\\") {
+            octets.push(b'\\');
+            rest = tail;
+        } else {
+            let (digits, tail) = tail.split_at_checked(3).expect("three digits");
+            octets.push(
+                std::str::from_utf8(digits)
+                    .expect("ASCII")
+                    .parse()
+                    .expect("an octet"),
+            );
+            rest = tail;
+        }
+    }
+    octets
+}
+
+/// What is between the first and the last quotation mark.
+fn quoted(line: &[u8]) -> Option<&[u8]> {
+    let first = line.iter().position(|octet| *octet == b'"')?;
+    let last = line.iter().rposition(|octet| *octet == b'"')?;
+    line.get(first + 1..last)
+}

@@ -1,0 +1,31 @@
+//! Records as text: golang-dnstap's one-line form ([`quiet`]) and our JSON ([`json`]).
+//!
+//! A writer appends one whole line to a buffer that its caller reuses, so that a record costs no allocation once
+//! the buffer has grown. It reads from the borrowed views only, and it takes any octets: what comes out is
+//! printable ASCII, one line a record, whatever the names and identities hold.
+//!
+//! A writer refuses what is no record (see [`DnstapView::classify`]) and appends nothing then; a record whose
+//! DNS message is malformed is written, with what could be read.
+//!
+//! [`DnstapView::classify`]: crate::dnstap::DnstapView::classify
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod digits;
+mod fuzz;
+pub mod json;
+pub mod quiet;
+
+use std::time::SystemTime;
+
+pub use fuzz::fuzz_payload;
+
+/// How a record came to us, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Source<'a> {
+    /// When the frame was received. `None` when it was read from a file.
+    pub received: Option<SystemTime>,
+    /// Name of the listener. Empty is absent.
+    pub listener: &'a str,
+    /// The sender's address on the socket, or a file's name. Empty is absent.
+    pub peer: &'a str,
+}
