@@ -6,15 +6,28 @@ use std::path::Path;
 use proptest::prelude::*;
 use tapflow::pcap::{DnsTransport, WriteLink, Writer, fuzz_pcap};
 
-const QUERY: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01";
+const QUERY: &[u8] =
+    b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01";
 
 fn small_capture() -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(WriteLink::Ethernet, &mut file);
-    for (src, dst) in [("192.0.2.1:1000", "192.0.2.2:53"), ("[2001:db8::1]:1000", "[2001:db8::2]:53")] {
+    for (src, dst) in [
+        ("192.0.2.1:1000", "192.0.2.2:53"),
+        ("[2001:db8::1]:1000", "[2001:db8::2]:53"),
+    ] {
         for transport in [DnsTransport::Udp, DnsTransport::Tcp] {
             let (src, dst) = (src.parse().unwrap(), dst.parse().unwrap());
-            writer.message(1_700_000_000_000_000_000, src, dst, transport, QUERY, &mut file).unwrap();
+            writer
+                .message(
+                    1_700_000_000_000_000_000,
+                    src,
+                    dst,
+                    transport,
+                    QUERY,
+                    &mut file,
+                )
+                .unwrap();
         }
     }
     file
@@ -23,7 +36,10 @@ fn small_capture() -> Vec<u8> {
 /// The beginnings of our recorded captures: real traffic to damage.
 fn recorded() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/pcap");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
     files
         .into_iter()

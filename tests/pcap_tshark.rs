@@ -45,7 +45,10 @@ const DIFFERENCES: &[Difference] = &[
 
 /// Ports set beside 53 for single files, because tshark guesses that UDP on any port is DNS when it looks like it, and in
 /// these files it is: a test server's port and the port of our resolver's upstream.
-const PORTS: &[(&str, u16)] = &[("pktvisor/dns_ipv4_udp.pcap", 53000), ("pcap/mixed-dns.pcap", 5300)];
+const PORTS: &[(&str, u16)] = &[
+    ("pktvisor/dns_ipv4_udp.pcap", 53000),
+    ("pcap/mixed-dns.pcap", 5300),
+];
 
 struct Difference {
     file: &'static str,
@@ -62,11 +65,20 @@ type Bag = BTreeMap<String, isize>;
 fn ours(path: &Path, name: &str) -> (Vec<String>, String) {
     let mut found = Vec::new();
     let mut options = ExtractOptions::default();
-    options.ports.extend(PORTS.iter().filter(|(file, _)| *file == name).map(|(_, port)| port));
+    options.ports.extend(
+        PORTS
+            .iter()
+            .filter(|(file, _)| *file == name)
+            .map(|(_, port)| port),
+    );
     let mut extractor = Extractor::new(options);
     let mut keep = |packet: DnsPacket<'_>| found.push(describe(packet.payload));
     let file: Box<dyn std::io::Read> = if path.extension().is_some_and(|e| e == "xz") {
-        let output = Command::new("xz").arg("-dc").arg(path).output().expect("xz runs");
+        let output = Command::new("xz")
+            .arg("-dc")
+            .arg(path)
+            .output()
+            .expect("xz runs");
         Box::new(std::io::Cursor::new(output.stdout))
     } else {
         Box::new(fs::File::open(path).expect("the capture opens"))
@@ -86,8 +98,12 @@ fn ours(path: &Path, name: &str) -> (Vec<String>, String) {
         Err(error) => end = error.to_string(),
     }
     extractor.finish(&mut keep);
-    let counters: Vec<String> =
-        extractor.counters().rows().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name}={n}")).collect();
+    let counters: Vec<String> = extractor
+        .counters()
+        .rows()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{name}={n}"))
+        .collect();
     (found, format!("{} {end}", counters.join(" ")))
 }
 
@@ -96,8 +112,14 @@ fn ours(path: &Path, name: &str) -> (Vec<String>, String) {
 fn describe(message: &[u8]) -> String {
     let octet = |at: usize| message.get(at).copied();
     let be16 = |at: usize| Some(u16::from_be_bytes([octet(at)?, octet(at + 1)?]));
-    let (Some(id), Some(high), Some(low)) = (be16(0), octet(2), octet(3)) else { return "short".into() };
-    let rcode = if high & 0x80 != 0 { (low & 15).to_string() } else { String::new() };
+    let (Some(id), Some(high), Some(low)) = (be16(0), octet(2), octet(3)) else {
+        return "short".into();
+    };
+    let rcode = if high & 0x80 != 0 {
+        (low & 15).to_string()
+    } else {
+        String::new()
+    };
     let question = (|| {
         if be16(4)? == 0 {
             return None;
@@ -117,17 +139,26 @@ fn describe(message: &[u8]) -> String {
         };
         let qtype = be16(end)?;
         be16(end + 2)?; // tshark shows no question without its class.
-        let name: String = message.get(12..end)?.iter().map(|octet| format!("{octet:02x}")).collect();
+        let name: String = message
+            .get(12..end)?
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect();
         Some(format!("{name} {qtype}"))
     })();
-    format!("{id:04x} {} {rcode} {}", high >> 7, question.unwrap_or_default())
+    format!(
+        "{id:04x} {} {rcode} {}",
+        high >> 7,
+        question.unwrap_or_default()
+    )
 }
 
 /// One row a message out of tshark's fields. PDML keeps messages of one packet apart, which `-T fields` does not.
 fn theirs(path: &Path) -> Option<Vec<String>> {
     let file = if path.extension().is_some_and(|e| e == "xz") {
         let output = Command::new("xz").arg("-dc").arg(path).output().ok()?;
-        let plain = std::env::temp_dir().join(format!("tapflow-tshark-{}.pcap", std::process::id()));
+        let plain =
+            std::env::temp_dir().join(format!("tapflow-tshark-{}.pcap", std::process::id()));
         fs::write(&plain, output.stdout).ok()?;
         plain
     } else {
@@ -151,7 +182,10 @@ fn theirs(path: &Path) -> Option<Vec<String>> {
         };
         let number = |name: &str| {
             let show = field(name, "show")?;
-            show.strip_prefix("0x").map_or_else(|| show.parse().ok(), |hex| u32::from_str_radix(hex, 16).ok())
+            show.strip_prefix("0x").map_or_else(
+                || show.parse().ok(),
+                |hex| u32::from_str_radix(hex, 16).ok(),
+            )
         };
         let Some(id) = number("dns.id") else {
             found.push("short".into());
@@ -160,7 +194,11 @@ fn theirs(path: &Path) -> Option<Vec<String>> {
         let response = number("dns.flags.response").unwrap_or(0);
         let rcode = number("dns.flags.rcode").map_or_else(String::new, |n| n.to_string());
         let counted = number("dns.count.queries").or_else(|| number("dns.count.zones"));
-        let question = match (counted, field("dns.qry.name", "value"), number("dns.qry.type")) {
+        let question = match (
+            counted,
+            field("dns.qry.name", "value"),
+            number("dns.qry.type"),
+        ) {
             (Some(1..), Some(name), Some(qtype)) => format!("{name} {qtype}"),
             _ => String::new(),
         };
@@ -172,11 +210,19 @@ fn theirs(path: &Path) -> Option<Vec<String>> {
 fn captures() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
-    for folder in [root.join("testdata/pcap"), root.join("../shared/corpus/fetched/pcap"), root.join("../../shared/corpus/fetched/pcap")] {
+    for folder in [
+        root.join("testdata/pcap"),
+        root.join("../shared/corpus/fetched/pcap"),
+        root.join("../../shared/corpus/fetched/pcap"),
+    ] {
         let mut folders = vec![folder];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                if entry.path().is_dir() { folders.push(entry.path()) } else { found.push(entry.path()) }
+                if entry.path().is_dir() {
+                    folders.push(entry.path())
+                } else {
+                    found.push(entry.path())
+                }
             }
         }
     }
@@ -194,7 +240,12 @@ fn finds_the_messages_that_tshark_finds() {
     let files = captures();
     let mut wrong = Vec::new();
     for path in &files {
-        let name = path.components().rev().take(2).map(|c| c.as_os_str().to_string_lossy()).collect::<Vec<_>>();
+        let name = path
+            .components()
+            .rev()
+            .take(2)
+            .map(|c| c.as_os_str().to_string_lossy())
+            .collect::<Vec<_>>();
         let name = format!("{}/{}", name[1], name[0]);
         let (ours, counters) = ours(path, &name);
         let theirs = theirs(path).expect("tshark reads the capture");
@@ -205,18 +256,44 @@ fn finds_the_messages_that_tshark_finds() {
         for row in &theirs {
             *bag.entry(row.clone()).or_default() -= 1;
         }
-        let only_ours: usize = bag.values().filter(|n| **n > 0).map(|n| n.unsigned_abs()).sum();
-        let only_theirs: usize = bag.values().filter(|n| **n < 0).map(|n| n.unsigned_abs()).sum();
+        let only_ours: usize = bag
+            .values()
+            .filter(|n| **n > 0)
+            .map(|n| n.unsigned_abs())
+            .sum();
+        let only_theirs: usize = bag
+            .values()
+            .filter(|n| **n < 0)
+            .map(|n| n.unsigned_abs())
+            .sum();
         let seen = (ours.len(), theirs.len(), only_ours, only_theirs);
         let known = DIFFERENCES.iter().find(|row| row.file == name);
-        assert!(known.is_none_or(|row| !row.reason.is_empty()), "{name}: a difference without a reason");
-        let want = known.map_or((theirs.len(), theirs.len(), 0, 0), |r| (r.ours, r.theirs, r.only_ours, r.only_theirs));
+        assert!(
+            known.is_none_or(|row| !row.reason.is_empty()),
+            "{name}: a difference without a reason"
+        );
+        let want = known.map_or((theirs.len(), theirs.len(), 0, 0), |r| {
+            (r.ours, r.theirs, r.only_ours, r.only_theirs)
+        });
         if seen != want {
             bag.retain(|_, n| *n != 0);
-            let rows: Vec<_> = bag.iter().take(14).map(|(row, n)| format!("{n:+} {row:.90}")).collect();
+            let rows: Vec<_> = bag
+                .iter()
+                .take(14)
+                .map(|(row, n)| format!("{n:+} {row:.90}"))
+                .collect();
             wrong.push(format!("{name}: (ours, tshark's, only ours, only tshark's) {seen:?}, expected {want:?}\n    {rows:?}\n    {counters}"));
         }
     }
-    println!("{} captures compared, {} with a difference explained", files.len(), DIFFERENCES.len());
-    assert!(wrong.is_empty(), "{} captures differ:\n{}", wrong.len(), wrong.join("\n"));
+    println!(
+        "{} captures compared, {} with a difference explained",
+        files.len(),
+        DIFFERENCES.len()
+    );
+    assert!(
+        wrong.is_empty(),
+        "{} captures differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

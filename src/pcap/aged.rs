@@ -26,7 +26,12 @@ struct Slot<V> {
 impl<K: Eq + Hash + Copy, V> Aged<K, V> {
     /// Holds at most `len_max` entries, at least one.
     pub(super) fn new(len_max: usize) -> Self {
-        Self { slots: HashMap::new(), order: VecDeque::new(), next_stamp: 0, len_max: len_max.max(1) }
+        Self {
+            slots: HashMap::new(),
+            order: VecDeque::new(),
+            next_stamp: 0,
+            len_max: len_max.max(1),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -44,7 +49,14 @@ impl<K: Eq + Hash + Copy, V> Aged<K, V> {
     /// Puts `value` in as the youngest entry. The caller makes room first: see [`Aged::is_full`].
     pub(super) fn insert(&mut self, key: K, value: V, time_ns: u64) {
         let stamp = self.stamp(key);
-        self.slots.insert(key, Slot { stamp, time_ns, value });
+        self.slots.insert(
+            key,
+            Slot {
+                stamp,
+                time_ns,
+                value,
+            },
+        );
     }
 
     /// Makes the entry the youngest.
@@ -91,7 +103,8 @@ impl<K: Eq + Hash + Copy, V> Aged<K, V> {
     fn stamp(&mut self, key: K) -> u64 {
         if self.order.len() > 2 * self.slots.len() + SLACK {
             let slots = &self.slots;
-            self.order.retain(|(stamp, key)| slots.get(key).is_some_and(|slot| slot.stamp == *stamp));
+            self.order
+                .retain(|(stamp, key)| slots.get(key).is_some_and(|slot| slot.stamp == *stamp));
         }
         self.next_stamp = self.next_stamp.wrapping_add(1);
         self.order.push_back((self.next_stamp, key));
@@ -113,7 +126,11 @@ mod tests {
         for now in 40..10_000 {
             map.touch(&'a', now);
         }
-        assert!(map.order.len() <= 2 * 3 + SLACK + 1, "{} stale touches kept", map.order.len());
+        assert!(
+            map.order.len() <= 2 * 3 + SLACK + 1,
+            "{} stale touches kept",
+            map.order.len()
+        );
         assert_eq!(map.pop_expired(29, 10), None, "b is 9 old");
         assert_eq!(map.pop_expired(31, 10), Some(('b', 2)));
         assert_eq!(map.remove(&'c'), Some(3));

@@ -147,7 +147,9 @@ impl Converter {
     /// Takes a packet in and hands the events that it completes to `deliver`.
     pub fn push<F: FnMut(&Event<'_>)>(&mut self, packet: &Packet<'_>, deliver: &mut F) {
         let Self { extractor, maker } = self;
-        extractor.push(packet, &mut |message: DnsPacket<'_>| maker.make(&message, deliver));
+        extractor.push(packet, &mut |message: DnsPacket<'_>| {
+            maker.make(&message, deliver)
+        });
     }
 
     /// The capture is over: hands out what waited behind gaps in TCP streams.
@@ -175,10 +177,18 @@ impl Converter {
 
 impl Maker {
     fn make<F: FnMut(&Event<'_>)>(&mut self, packet: &DnsPacket<'_>, deliver: &mut F) {
-        let Some(role) = self.pairer.push(packet) else { return };
+        let Some(role) = self.pairer.push(packet) else {
+            return;
+        };
         let (client, server, is_response, query_time_ns, response_time_ns) = match role {
             Role::Query => (packet.src, packet.dst, false, Some(packet.time_ns), None),
-            Role::Response { query_time_ns } => (packet.dst, packet.src, true, query_time_ns, Some(packet.time_ns)),
+            Role::Response { query_time_ns } => (
+                packet.dst,
+                packet.src,
+                true,
+                query_time_ns,
+                Some(packet.time_ns),
+            ),
         };
         deliver(&Event {
             identity: &self.identity,

@@ -86,7 +86,9 @@ counters! {
 impl Counters {
     /// The counters of which each packet raises exactly one.
     pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        self.rows().skip(1).take_while(|(name, _)| *name != "octets")
+        self.rows()
+            .skip(1)
+            .take_while(|(name, _)| *name != "octets")
     }
 }
 

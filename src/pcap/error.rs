@@ -25,7 +25,9 @@ pub enum PcapError {
         magic: Vec<u8>,
     },
     /// The input ends in the middle of something.
-    #[error("the capture ends in the middle of {what} that begins at offset {offset}: {want} octets announced, {have} there")]
+    #[error(
+        "the capture ends in the middle of {what} that begins at offset {offset}: {want} octets announced, {have} there"
+    )]
     Truncated {
         /// Where the unfinished thing begins.
         offset: u64,
@@ -65,7 +67,9 @@ pub enum PcapError {
         what: &'static str,
     },
     /// The file's major version is one that this reader does not know.
-    #[error("the capture at offset {offset} is of version {major}.{minor}, which is not known here")]
+    #[error(
+        "the capture at offset {offset} is of version {major}.{minor}, which is not known here"
+    )]
     Version {
         /// Where the header begins.
         offset: u64,
@@ -75,7 +79,9 @@ pub enum PcapError {
         minor: u16,
     },
     /// A packet names an interface that the section has not described.
-    #[error("the packet at offset {offset} names interface {id}, but only {known} are described before it")]
+    #[error(
+        "the packet at offset {offset} names interface {id}, but only {known} are described before it"
+    )]
     NoInterface {
         /// Where the block begins.
         offset: u64,

@@ -48,7 +48,11 @@ pub struct ExtractOptions {
 
 impl Default for ExtractOptions {
     fn default() -> Self {
-        Self { ports: vec![super::DNS_PORT], fragments: FragmentLimits::default(), tcp: TcpLimits::default() }
+        Self {
+            ports: vec![super::DNS_PORT],
+            fragments: FragmentLimits::default(),
+            tcp: TcpLimits::default(),
+        }
     }
 }
 
@@ -112,7 +116,10 @@ impl Extractor {
         if let Some(first) = cut_first_fragment(&ip) {
             return self.on_transport(packet.time_ns, addresses, first, deliver);
         }
-        match self.fragments.put(packet.time_ns, &ip, fragment, &mut self.counters) {
+        match self
+            .fragments
+            .put(packet.time_ns, &ip, fragment, &mut self.counters)
+        {
             Put::Held => self.counters.fragments_held += 1,
             Put::Refused => self.counters.fragments_refused += 1,
             Put::Whole { protocol, octets } => {
@@ -138,8 +145,12 @@ impl Extractor {
         let outcome = match transport {
             Transport::Malformed => &mut self.counters.transport_malformed,
             Transport::Other => &mut self.counters.not_udp_or_tcp,
-            Transport::Udp(udp) if !is_dns(&self.ports, udp.src_port, udp.dst_port) => &mut self.counters.other_port,
-            Transport::Tcp(tcp) if !is_dns(&self.ports, tcp.src_port, tcp.dst_port) => &mut self.counters.other_port,
+            Transport::Udp(udp) if !is_dns(&self.ports, udp.src_port, udp.dst_port) => {
+                &mut self.counters.other_port
+            }
+            Transport::Tcp(tcp) if !is_dns(&self.ports, tcp.src_port, tcp.dst_port) => {
+                &mut self.counters.other_port
+            }
             Transport::Udp(udp) if udp.payload.is_empty() => &mut self.counters.udp_empty,
             Transport::Udp(udp) => {
                 self.counters.messages_truncated += u64::from(udp.truncated);
@@ -156,7 +167,13 @@ impl Extractor {
             Transport::Tcp(tcp) => {
                 let src = SocketAddr::new(src, tcp.src_port);
                 let dst = SocketAddr::new(dst, tcp.dst_port);
-                self.streams.on_segment(time_ns, StreamKey { src, dst }, &tcp, &mut self.counters, deliver);
+                self.streams.on_segment(
+                    time_ns,
+                    StreamKey { src, dst },
+                    &tcp,
+                    &mut self.counters,
+                    deliver,
+                );
                 &mut self.counters.tcp_segments
             }
         };

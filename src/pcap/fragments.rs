@@ -27,7 +27,11 @@ pub struct FragmentLimits {
 
 impl Default for FragmentLimits {
     fn default() -> Self {
-        Self { datagrams_max: 1024, octets_max: 16 * 1024 * 1024, timeout_ns: 30_000_000_000 }
+        Self {
+            datagrams_max: 1024,
+            octets_max: 16 * 1024 * 1024,
+            timeout_ns: 30_000_000_000,
+        }
     }
 }
 
@@ -71,10 +75,20 @@ enum Added {
 
 impl Partial {
     /// Takes a fragment's octets in. `keep_first` is the rule for overlap.
-    fn add(&mut self, fragment: Fragment, payload: &[u8], keep_first: bool, overlapping: &mut u64) -> Added {
-        let Ok(payload_len) = u32::try_from(payload.len()) else { return Added::Conflict };
+    fn add(
+        &mut self,
+        fragment: Fragment,
+        payload: &[u8],
+        keep_first: bool,
+        overlapping: &mut u64,
+    ) -> Added {
+        let Ok(payload_len) = u32::try_from(payload.len()) else {
+            return Added::Conflict;
+        };
         let (begin, end) = (fragment.offset, fragment.offset.saturating_add(payload_len));
-        let past_end = self.len.is_some_and(|len| end > len || (!fragment.more && end != len));
+        let past_end = self
+            .len
+            .is_some_and(|len| end > len || (!fragment.more && end != len));
         let reached = self.pieces.last().map_or(0, |&(_, end)| end);
         if end > DATAGRAM_LEN_MAX || past_end || (!fragment.more && reached > end) {
             return Added::Conflict;
@@ -85,10 +99,16 @@ impl Partial {
         if self.octets.len() < end as usize {
             self.octets.resize(end as usize, 0);
         }
-        let overlaps = self.pieces.iter().any(|&(from, to)| from < end && begin < to);
+        let overlaps = self
+            .pieces
+            .iter()
+            .any(|&(from, to)| from < end && begin < to);
         if overlaps {
             *overlapping += 1;
-            let copy = self.pieces.iter().any(|&(from, to)| from <= begin && end <= to)
+            let copy = self
+                .pieces
+                .iter()
+                .any(|&(from, to)| from <= begin && end <= to)
                 && self.octets.get(begin as usize..end as usize) == Some(payload);
             if copy {
                 return Added::Kept;
@@ -98,7 +118,11 @@ impl Partial {
             }
         }
         self.fill_holes(begin, end, payload);
-        if self.pieces.len() > PIECES_MAX { Added::Conflict } else { Added::Kept }
+        if self.pieces.len() > PIECES_MAX {
+            Added::Conflict
+        } else {
+            Added::Kept
+        }
     }
 
     /// Writes the parts of `begin..end` that have not come yet, and notes the range as there.
@@ -114,7 +138,8 @@ impl Partial {
             merged = (merged.0.min(from), merged.1.max(to));
         }
         write(&mut self.octets, at, end, begin, payload);
-        self.pieces.retain(|&(from, to)| to < merged.0 || from > merged.1);
+        self.pieces
+            .retain(|&(from, to)| to < merged.0 || from > merged.1);
         let place = self.pieces.partition_point(|&(from, _)| from < merged.0);
         self.pieces.insert(place, merged);
     }
@@ -126,7 +151,10 @@ impl Partial {
 
 /// Copies the part `from..to` of a datagram out of the payload that begins at `begin` in it.
 fn write(octets: &mut [u8], from: u32, to: u32, begin: u32, payload: &[u8]) {
-    let Some(source) = to.checked_sub(begin).and_then(|end| payload.get((from - begin) as usize..end as usize)) else {
+    let Some(source) = to
+        .checked_sub(begin)
+        .and_then(|end| payload.get((from - begin) as usize..end as usize))
+    else {
         return;
     };
     if let Some(target) = octets.get_mut(from as usize..to as usize) {
@@ -143,21 +171,38 @@ pub(super) struct Fragments {
 
 impl Fragments {
     pub(super) fn new(limits: FragmentLimits) -> Self {
-        Self { table: Aged::new(limits.datagrams_max), limits, octets: 0 }
+        Self {
+            table: Aged::new(limits.datagrams_max),
+            limits,
+            octets: 0,
+        }
     }
 
     /// Takes a fragment in; gives the datagram out when this completes it.
-    pub(super) fn put(&mut self, time_ns: u64, ip: &Ip<'_>, fragment: Fragment, counters: &mut Counters) -> Put {
+    pub(super) fn put(
+        &mut self,
+        time_ns: u64,
+        ip: &Ip<'_>,
+        fragment: Fragment,
+        counters: &mut Counters,
+    ) -> Put {
         while let Some((_, old)) = self.table.pop_expired(time_ns, self.limits.timeout_ns) {
             self.octets -= old.octets.len();
             counters.datagrams_timed_out += 1;
         }
         // All fragments but the last carry a multiple of 8 octets, and at least 8.
-        if ip.missing > 0 || (fragment.more && (ip.payload.is_empty() || !ip.payload.len().is_multiple_of(8))) {
+        if ip.missing > 0
+            || (fragment.more && (ip.payload.is_empty() || !ip.payload.len().is_multiple_of(8)))
+        {
             return Put::Refused;
         }
         let v4 = ip.src.is_ipv4();
-        let key = Key { src: ip.src, dst: ip.dst, id: fragment.id, protocol: if v4 { ip.protocol } else { 0 } };
+        let key = Key {
+            src: ip.src,
+            dst: ip.dst,
+            id: fragment.id,
+            protocol: if v4 { ip.protocol } else { 0 },
+        };
         // Room for whatever this fragment may bring, so that the limit holds at every moment.
         while self.octets > 0 && self.octets + DATAGRAM_LEN_MAX as usize > self.limits.octets_max {
             self.evict(counters);
@@ -168,9 +213,16 @@ impl Fragments {
             }
             self.table.insert(key, Partial::default(), time_ns);
         }
-        let Some(partial) = self.table.find(&key) else { return Put::Refused };
+        let Some(partial) = self.table.find(&key) else {
+            return Put::Refused;
+        };
         let before = partial.octets.len();
-        let added = partial.add(fragment, ip.payload, v4, &mut counters.fragments_overlapping);
+        let added = partial.add(
+            fragment,
+            ip.payload,
+            v4,
+            &mut counters.fragments_overlapping,
+        );
         self.octets = self.octets + partial.octets.len() - before;
         if fragment.offset == 0 {
             partial.protocol = partial.protocol.or(Some(ip.protocol));
@@ -184,7 +236,11 @@ impl Fragments {
             }
         };
         match done {
-            Some(Partial { octets, protocol: Some(protocol), .. }) => {
+            Some(Partial {
+                octets,
+                protocol: Some(protocol),
+                ..
+            }) => {
                 self.octets -= octets.len();
                 Put::Whole { protocol, octets }
             }

@@ -49,7 +49,9 @@ pub(super) fn question_type(question: &[u8]) -> Option<u16> {
 /// octets; RFC 1035 section 4.1). Two octets alone pass when the length is from 12 to 16,384: some senders write the
 /// length by itself.
 pub(super) fn begins(stream: &[u8]) -> bool {
-    let Some(len) = be16(stream, 0).map(usize::from) else { return false };
+    let Some(len) = be16(stream, 0).map(usize::from) else {
+        return false;
+    };
     if len < HEADER_LEN {
         return false;
     }
@@ -57,9 +59,12 @@ pub(super) fn begins(stream: &[u8]) -> bool {
         return len <= 16 * 1024;
     }
     let message = stream.get(2..).unwrap_or_default();
-    let (Some(high), Some(low)) = (u8_at(message, 2), u8_at(message, 3)) else { return false };
+    let (Some(high), Some(low)) = (u8_at(message, 2), u8_at(message, 3)) else {
+        return false;
+    };
     let count = |at| be16(message, at).map(usize::from);
-    let (Some(questions), Some(answers), Some(authority), Some(additional)) = (count(4), count(6), count(8), count(10))
+    let (Some(questions), Some(answers), Some(authority), Some(additional)) =
+        (count(4), count(6), count(8), count(10))
     else {
         return false;
     };
@@ -73,7 +78,8 @@ pub(super) fn begins(stream: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    const QUERY: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03wWw\x07example\x00\x00\x01\x00\x01";
+    const QUERY: &[u8] =
+        b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03wWw\x07example\x00\x00\x01\x00\x01";
 
     fn framed(message: &[u8]) -> Vec<u8> {
         let mut stream = u16::try_from(message.len()).unwrap().to_be_bytes().to_vec();

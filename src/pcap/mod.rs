@@ -66,10 +66,16 @@ pub fn fuzz_pcap(octets: &[u8]) {
     const HELD_MAX: usize = 256 * 1024;
     // A compressed input may be small and stand for terabytes; what is tested here needs no more than this.
     const PACKETS_MAX: usize = 4096;
-    let Ok(mut reader) = Reader::new(octets) else { return };
+    let Ok(mut reader) = Reader::new(octets) else {
+        return;
+    };
     let mut converter = Converter::new(ConvertOptions {
         extract: ExtractOptions {
-            fragments: FragmentLimits { datagrams_max: 8, octets_max: 128 * 1024, ..FragmentLimits::default() },
+            fragments: FragmentLimits {
+                datagrams_max: 8,
+                octets_max: 128 * 1024,
+                ..FragmentLimits::default()
+            },
             tcp: TcpLimits {
                 streams_max: 8,
                 octets_max: 96 * 1024,
@@ -79,23 +85,39 @@ pub fn fuzz_pcap(octets: &[u8]) {
             },
             ..ExtractOptions::default()
         },
-        pair: PairLimits { queries_max: 8, ..PairLimits::default() },
+        pair: PairLimits {
+            queries_max: 8,
+            ..PairLimits::default()
+        },
         ..ConvertOptions::default()
     });
     let mut events = 0;
     let mut deliver = |event: &Event<'_>| {
         events += 1;
-        assert!(event.message.len() >= message::HEADER_LEN, "an event without a DNS header");
+        assert!(
+            event.message.len() >= message::HEADER_LEN,
+            "an event without a DNS header"
+        );
     };
     for _ in 0..PACKETS_MAX {
-        let Ok(Some(packet)) = reader.next() else { break };
+        let Ok(Some(packet)) = reader.next() else {
+            break;
+        };
         converter.push(&packet, &mut deliver);
         let held = converter.octets_held();
         assert!(held <= HELD_MAX, "{held} octets held");
     }
     converter.finish(&mut deliver);
     let counters = converter.counters();
-    assert_eq!(counters.outcomes().map(|(_, n)| n).sum::<u64>(), counters.packets, "outcomes do not add up");
+    assert_eq!(
+        counters.outcomes().map(|(_, n)| n).sum::<u64>(),
+        counters.packets,
+        "outcomes do not add up"
+    );
     let messages = counters.udp_messages + counters.tcp_messages;
-    assert_eq!(events + converter.pair_counters().too_short, messages, "a message was lost");
+    assert_eq!(
+        events + converter.pair_counters().too_short,
+        messages,
+        "a message was lost"
+    );
 }

@@ -123,7 +123,9 @@ fn pppoe(data: &[u8]) -> Result<&[u8], Refusal> {
 /// IP behind an LLC and SNAP header (RFC 1042).
 fn llc(data: &[u8]) -> Result<&[u8], Refusal> {
     match (data.get(..6), be16(data, 6)) {
-        (Some([0xaa, 0xaa, 3, 0, 0, 0]), Some(0x0800 | 0x86dd)) => Ok(data.get(8..).unwrap_or_default()),
+        (Some([0xaa, 0xaa, 3, 0, 0, 0]), Some(0x0800 | 0x86dd)) => {
+            Ok(data.get(8..).unwrap_or_default())
+        }
         _ => Err(Refusal::NotIp),
     }
 }
@@ -175,7 +177,11 @@ fn ipv4(data: &[u8], wire_len: usize) -> Option<Ip<'_>> {
     let payload_len = total_len.checked_sub(header_len)?;
     let flags = be16(data, 6)?;
     let (offset, more) = (u32::from(flags & 0x1fff) * 8, flags & 0x2000 != 0);
-    let fragment = (offset != 0 || more).then_some(Fragment { id: be16(data, 4)?.into(), offset, more });
+    let fragment = (offset != 0 || more).then_some(Fragment {
+        id: be16(data, 4)?.into(),
+        offset,
+        more,
+    });
     let captured = data.get(header_len..)?;
     let payload = captured.get(..payload_len).unwrap_or(captured);
     Some(Ip {
@@ -291,7 +297,12 @@ fn udp(data: &[u8], missing: usize) -> Option<Udp<'_>> {
     }
     let payload = data.get(8..8 + announced.min(there))?;
     let truncated = payload.len() < announced;
-    Some(Udp { src_port: be16(data, 0)?, dst_port: be16(data, 2)?, payload, truncated })
+    Some(Udp {
+        src_port: be16(data, 0)?,
+        dst_port: be16(data, 2)?,
+        payload,
+        truncated,
+    })
 }
 
 /// RFC 9293 section 3.1.
@@ -305,7 +316,11 @@ fn tcp(data: &[u8], missing: usize) -> Option<Tcp<'_>> {
         src_port: be16(data, 0)?,
         dst_port: be16(data, 2)?,
         seq: be32(data, 4)?,
-        ack: if flags & 0x10 != 0 { be32(data, 8) } else { None },
+        ack: if flags & 0x10 != 0 {
+            be32(data, 8)
+        } else {
+            None
+        },
         syn: flags & 0x02 != 0,
         rst: flags & 0x04 != 0,
         payload: data.get(header_len..)?,

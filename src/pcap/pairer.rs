@@ -26,7 +26,10 @@ pub struct PairLimits {
 
 impl Default for PairLimits {
     fn default() -> Self {
-        Self { queries_max: 100_000, age_max_ns: 30_000_000_000 }
+        Self {
+            queries_max: 100_000,
+            age_max_ns: 30_000_000_000,
+        }
     }
 }
 
@@ -103,27 +106,55 @@ impl Pairer {
 
     /// Takes a message in and says what it is; `None` when it is too short to say.
     pub fn push(&mut self, packet: &DnsPacket<'_>) -> Option<Role> {
-        while let Some((_, old)) = self.waiting.pop_expired(packet.time_ns, self.limits.age_max_ns) {
+        while let Some((_, old)) = self
+            .waiting
+            .pop_expired(packet.time_ns, self.limits.age_max_ns)
+        {
             self.counters.unanswered += old.count();
         }
-        let (Some(is_response), Some(id)) = (message::is_response(packet.payload), message::id(packet.payload)) else {
+        let (Some(is_response), Some(id)) = (
+            message::is_response(packet.payload),
+            message::id(packet.payload),
+        ) else {
             self.counters.too_short += 1;
             return None;
         };
-        let (client, server) = if is_response { (packet.dst, packet.src) } else { (packet.src, packet.dst) };
-        let key = Key { client, server, transport: packet.transport, id };
+        let (client, server) = if is_response {
+            (packet.dst, packet.src)
+        } else {
+            (packet.src, packet.dst)
+        };
+        let key = Key {
+            client,
+            server,
+            transport: packet.transport,
+            id,
+        };
         let question = message::question(packet.payload);
         if is_response {
             self.counters.responses += 1;
             let query_time_ns = self.answer(&key, question.map(|octets| self.hash(octets)));
-            *(if query_time_ns.is_some() { &mut self.counters.paired } else { &mut self.counters.unasked }) += 1;
+            *(if query_time_ns.is_some() {
+                &mut self.counters.paired
+            } else {
+                &mut self.counters.unasked
+            }) += 1;
             return Some(Role::Response { query_time_ns });
         }
         self.counters.queries += 1;
         let qtype = question.and_then(message::question_type);
-        let is_transfer = packet.transport == DnsTransport::Tcp && matches!(qtype, Some(AXFR | IXFR));
+        let is_transfer =
+            packet.transport == DnsTransport::Tcp && matches!(qtype, Some(AXFR | IXFR));
         let question = question.map(|octets| self.hash(octets));
-        self.remember(key, Query { time_ns: packet.time_ns, question, is_transfer, answered: false });
+        self.remember(
+            key,
+            Query {
+                time_ns: packet.time_ns,
+                question,
+                is_transfer,
+                answered: false,
+            },
+        );
         Some(Role::Query)
     }
 
@@ -143,7 +174,14 @@ impl Pairer {
                 {
                     self.counters.evicted += old.count();
                 }
-                self.waiting.insert(key, Waiting { first: query, more: Vec::new() }, query.time_ns);
+                self.waiting.insert(
+                    key,
+                    Waiting {
+                        first: query,
+                        more: Vec::new(),
+                    },
+                    query.time_ns,
+                );
             }
         }
     }
@@ -177,7 +215,11 @@ impl Pairer {
         let len = question.len().min(folded.len());
         let name_len = len.saturating_sub(4);
         for (at, (to, from)) in folded.iter_mut().zip(question).enumerate() {
-            *to = if at < name_len { from.to_ascii_lowercase() } else { *from };
+            *to = if at < name_len {
+                from.to_ascii_lowercase()
+            } else {
+                *from
+            };
         }
         self.hasher.hash_one(folded.get(..len).unwrap_or_default())
     }

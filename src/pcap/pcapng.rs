@@ -59,7 +59,9 @@ impl Resolution {
             Self::Multiply(by) => ticks.saturating_mul(by),
             Self::Divide(by) => ticks.checked_div(by).unwrap_or(0),
             Self::Shift(by) => {
-                let ns = (u128::from(ticks) * 1_000_000_000).checked_shr(by.into()).unwrap_or(0);
+                let ns = (u128::from(ticks) * 1_000_000_000)
+                    .checked_shr(by.into())
+                    .unwrap_or(0);
                 u64::try_from(ns).unwrap_or(u64::MAX)
             }
             Self::BelowNanosecond => 0,
@@ -103,7 +105,10 @@ struct Block {
 
 impl Block {
     fn bad(&self, what: &'static str) -> PcapError {
-        PcapError::BadBlock { offset: self.offset, what }
+        PcapError::BadBlock {
+            offset: self.offset,
+            what,
+        }
     }
 }
 
@@ -122,7 +127,11 @@ impl Sections {
             }
             if block.len > limits.block_len_max {
                 let (len, max) = (block.len as u64, limits.block_len_max as u64);
-                return Err(PcapError::BlockTooLong { offset: block.offset, len, max });
+                return Err(PcapError::BlockTooLong {
+                    offset: block.offset,
+                    len,
+                    max,
+                });
             }
             need_all(window, block.len, "a block")?;
             let body_end = block.len - AFTER;
@@ -137,7 +146,11 @@ impl Sections {
                     let found = self.on_packet(kind, &block, order, body)?;
                     if found.len > limits.packet_len_max {
                         let (len, max) = (found.len as u64, limits.packet_len_max as u64);
-                        return Err(PcapError::PacketTooLong { offset: block.offset, len, max });
+                        return Err(PcapError::PacketTooLong {
+                            offset: block.offset,
+                            len,
+                            max,
+                        });
                     }
                     return Ok(Some(found));
                 }
@@ -148,7 +161,10 @@ impl Sections {
     }
 
     /// Reads type and length of the block at the window, or `None` at the end of the file.
-    fn next_block<R: Read>(&mut self, window: &mut Window<R>) -> Result<Option<(Block, ByteOrder)>, PcapError> {
+    fn next_block<R: Read>(
+        &mut self,
+        window: &mut Window<R>,
+    ) -> Result<Option<(Block, ByteOrder)>, PcapError> {
         if need(window, 1)? == 0 {
             return Ok(None);
         }
@@ -159,7 +175,12 @@ impl Sections {
             match chunk(&head, BEFORE).map(u32::from_be_bytes) {
                 Some(0x1a2b_3c4d) => ByteOrder::Big,
                 Some(0x4d3c_2b1a) => ByteOrder::Little,
-                _ => return Err(PcapError::BadBlock { offset, what: "the byte-order magic of the section is unknown" }),
+                _ => {
+                    return Err(PcapError::BadBlock {
+                        offset,
+                        what: "the byte-order magic of the section is unknown",
+                    });
+                }
             }
         } else {
             let what = "the file does not begin with a section header";
@@ -179,13 +200,22 @@ impl Sections {
         Ok(Some((block, order)))
     }
 
-    fn on_section(&mut self, block: &Block, order: ByteOrder, body: &[u8]) -> Result<(), PcapError> {
+    fn on_section(
+        &mut self,
+        block: &Block,
+        order: ByteOrder,
+        body: &[u8],
+    ) -> Result<(), PcapError> {
         let short = || block.bad("a section header needs 16 octets");
         let major = order.u16(body, 4).ok_or_else(short)?;
         let minor = order.u16(body, 6).ok_or_else(short)?;
         // Minor versions 0 and 2 have been written; readers treat them alike.
         if major != 1 {
-            return Err(PcapError::Version { offset: block.offset, major, minor });
+            return Err(PcapError::Version {
+                offset: block.offset,
+                major,
+                minor,
+            });
         }
         self.order = Some(order);
         self.interfaces.clear();
@@ -207,27 +237,44 @@ impl Sections {
             offset_seconds: 0,
         };
         if self.interfaces.len() >= limits.interfaces_max {
-            return Err(PcapError::TooManyInterfaces { offset: block.offset, max: limits.interfaces_max });
+            return Err(PcapError::TooManyInterfaces {
+                offset: block.offset,
+                max: limits.interfaces_max,
+            });
         }
         let mut options = body.get(8..).unwrap_or_default();
         while let (Some(code), Some(len)) = (order.u16(options, 0), order.u16(options, 2)) {
             let len = usize::from(len);
             // Code 0 ends the list; so does an option that runs past the block, since nothing after it can be found.
-            let Some(value) = options.get(4..4 + len).filter(|_| code != 0) else { break };
+            let Some(value) = options.get(4..4 + len).filter(|_| code != 0) else {
+                break;
+            };
             match code {
                 OPTION_TSRESOL if len == 1 => {
-                    interface.resolution = value.first().map_or(Resolution::MICROSECONDS, |&v| Resolution::of_option(v));
+                    interface.resolution = value
+                        .first()
+                        .map_or(Resolution::MICROSECONDS, |&v| Resolution::of_option(v));
                 }
-                OPTION_TSOFFSET if len == 8 => interface.offset_seconds = order.i64(value, 0).unwrap_or(0),
+                OPTION_TSOFFSET if len == 8 => {
+                    interface.offset_seconds = order.i64(value, 0).unwrap_or(0)
+                }
                 _ => {}
             }
-            options = options.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+            options = options
+                .get(4 + len.next_multiple_of(4)..)
+                .unwrap_or_default();
         }
         self.interfaces.push(interface);
         Ok(())
     }
 
-    fn on_packet(&mut self, kind: u32, block: &Block, order: ByteOrder, body: &[u8]) -> Result<Found, PcapError> {
+    fn on_packet(
+        &mut self,
+        kind: u32,
+        block: &Block,
+        order: ByteOrder,
+        body: &[u8],
+    ) -> Result<Found, PcapError> {
         let short = || block.bad("it is too short for its kind");
         let field = |at| order.u32(body, at).ok_or_else(short);
         // The interface, the octets of fields before the packet, and whether there is a time among them.
@@ -238,15 +285,24 @@ impl Sections {
         };
         let known = self.interfaces.len();
         let Some(interface) = self.interfaces.get(id as usize) else {
-            return Err(PcapError::NoInterface { offset: block.offset, id, known });
+            return Err(PcapError::NoInterface {
+                offset: block.offset,
+                id,
+                known,
+            });
         };
         let room = body.len().checked_sub(fields).ok_or_else(short)?;
         let (len, wire_len) = if kind == SIMPLE_PACKET {
             let wire_len = field(0)?;
-            let snap_len = if interface.snap_len == 0 { u32::MAX } else { interface.snap_len };
+            let snap_len = if interface.snap_len == 0 {
+                u32::MAX
+            } else {
+                interface.snap_len
+            };
             ((wire_len.min(snap_len) as usize).min(room), wire_len)
         } else {
-            self.last_time_ns = interface.time_ns(u64::from(field(4)?) << 32 | u64::from(field(8)?));
+            self.last_time_ns =
+                interface.time_ns(u64::from(field(4)?) << 32 | u64::from(field(8)?));
             (field(12)? as usize, field(16)?)
         };
         if len > room {
@@ -264,14 +320,26 @@ impl Sections {
 }
 
 /// Passes over a block without holding it.
-fn skip_block<R: Read>(window: &mut Window<R>, block: &Block, order: ByteOrder) -> Result<(), PcapError> {
+fn skip_block<R: Read>(
+    window: &mut Window<R>,
+    block: &Block,
+    order: ByteOrder,
+) -> Result<(), PcapError> {
     let before_trailer = (block.len - AFTER) as u64;
-    let io = |source| PcapError::Io { offset: block.offset, source };
+    let io = |source| PcapError::Io {
+        offset: block.offset,
+        source,
+    };
     let skipped = window.skip(before_trailer).map_err(io)?;
     let have = window.fill(AFTER).map_err(io)?;
     if skipped < before_trailer || have < AFTER {
         let have = skipped + have as u64;
-        return Err(PcapError::Truncated { offset: block.offset, what: "a block", want: block.len as u64, have });
+        return Err(PcapError::Truncated {
+            offset: block.offset,
+            what: "a block",
+            want: block.len as u64,
+            have,
+        });
     }
     if order.u32(window.unread(), 0) != u32::try_from(block.len).ok() {
         return Err(block.bad("the length after it is not the length before it"));
@@ -301,7 +369,11 @@ mod tests {
             (0, u64::MAX, u64::MAX),
         ];
         for &(option, ticks, want) in rows {
-            assert_eq!(Resolution::of_option(option).nanoseconds(ticks), want, "if_tsresol {option:#x}");
+            assert_eq!(
+                Resolution::of_option(option).nanoseconds(ticks),
+                want,
+                "if_tsresol {option:#x}"
+            );
         }
     }
 }

@@ -24,7 +24,11 @@ pub struct ReadLimits {
 
 impl Default for ReadLimits {
     fn default() -> Self {
-        Self { packet_len_max: 256 * 1024, block_len_max: 1024 * 1024, interfaces_max: 4096 }
+        Self {
+            packet_len_max: 256 * 1024,
+            block_len_max: 1024 * 1024,
+            interfaces_max: 4096,
+        }
     }
 }
 
@@ -107,7 +111,8 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// When the input cannot be read or is no capture.
     pub fn with_limits(input: R, limits: ReadLimits) -> Result<Self, PcapError> {
-        let mut window = Window::new(input).map_err(|source| PcapError::Io { offset: 0, source })?;
+        let mut window =
+            Window::new(input).map_err(|source| PcapError::Io { offset: 0, source })?;
         need(&mut window, 4)?;
         let magic: Vec<u8> = window.unread().iter().copied().take(4).collect();
         let state = match magic.first_chunk::<4>().copied() {
@@ -118,13 +123,22 @@ impl<R: Read> Reader<R> {
             },
             None => return Err(PcapError::NotACapture { magic }),
         };
-        Ok(Self { window, state, limits, lent: 0, ended: false })
+        Ok(Self {
+            window,
+            state,
+            limits,
+            lent: 0,
+            ended: false,
+        })
     }
 
     /// The kind of file.
     pub fn format(&self) -> Format {
         match &self.state {
-            State::Pcap(classic) => Format::Pcap { order: classic.order, nanoseconds: classic.nanoseconds },
+            State::Pcap(classic) => Format::Pcap {
+                order: classic.order,
+                nanoseconds: classic.nanoseconds,
+            },
             State::PcapNg(_) => Format::PcapNg,
         }
     }
@@ -143,7 +157,10 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// When the capture is damaged or cannot be read on; all packets before that point have been given out.
-    #[allow(clippy::should_implement_trait, reason = "lends from the reader, which an Iterator cannot")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "lends from the reader, which an Iterator cannot"
+    )]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, PcapError> {
         self.window.consume(std::mem::take(&mut self.lent));
         if self.ended {
@@ -159,21 +176,42 @@ impl<R: Read> Reader<R> {
         };
         self.lent = found.whole;
         let end = found.skip.saturating_add(found.len);
-        let data = self.window.unread().get(found.skip..end).unwrap_or_default();
-        Ok(Some(Packet { time_ns: found.time_ns, link: found.link, data, wire_len: found.wire_len }))
+        let data = self
+            .window
+            .unread()
+            .get(found.skip..end)
+            .unwrap_or_default();
+        Ok(Some(Packet {
+            time_ns: found.time_ns,
+            link: found.link,
+            data,
+            wire_len: found.wire_len,
+        }))
     }
 }
 
 /// Fills the window and names the failure; returns how many octets are there, at most `want`.
 pub(super) fn need<R: Read>(window: &mut Window<R>, want: usize) -> Result<usize, PcapError> {
-    window.fill(want).map_err(|source| PcapError::Io { offset: window.offset(), source })
+    window.fill(want).map_err(|source| PcapError::Io {
+        offset: window.offset(),
+        source,
+    })
 }
 
 /// Fills the window with all of `want`, where an end of the input before that is an error.
-pub(super) fn need_all<R: Read>(window: &mut Window<R>, want: usize, what: &'static str) -> Result<(), PcapError> {
+pub(super) fn need_all<R: Read>(
+    window: &mut Window<R>,
+    want: usize,
+    what: &'static str,
+) -> Result<(), PcapError> {
     let have = need(window, want)?;
     if have < want {
-        return Err(PcapError::Truncated { offset: window.offset(), what, want: want as u64, have: have as u64 });
+        return Err(PcapError::Truncated {
+            offset: window.offset(),
+            what,
+            want: want as u64,
+            have: have as u64,
+        });
     }
     Ok(())
 }
@@ -203,7 +241,13 @@ impl Classic {
 
     fn of_magic(magic: [u8; 4]) -> Option<Self> {
         let new = |order, nanoseconds, packet_header_len| {
-            Some(Self { order, nanoseconds, packet_header_len, lengths: Lengths::CapturedFirst, link: 0 })
+            Some(Self {
+                order,
+                nanoseconds,
+                packet_header_len,
+                lengths: Lengths::CapturedFirst,
+                link: 0,
+            })
         };
         let of = |number: u32, order| match number {
             0xa1b2_c3d4 => new(order, false, 16),
@@ -217,11 +261,16 @@ impl Classic {
 
     fn read_header<R: Read>(mut self, window: &mut Window<R>) -> Result<Self, PcapError> {
         need_all(window, Self::HEADER_LEN, "the file header")?;
-        let header: [u8; Self::HEADER_LEN] = chunk(window.unread(), 0).unwrap_or([0; Self::HEADER_LEN]);
+        let header: [u8; Self::HEADER_LEN] =
+            chunk(window.unread(), 0).unwrap_or([0; Self::HEADER_LEN]);
         let major = self.order.u16(&header, 4).unwrap_or(0);
         let minor = self.order.u16(&header, 6).unwrap_or(0);
         if major != 2 {
-            return Err(PcapError::Version { offset: 0, major, minor });
+            return Err(PcapError::Version {
+                offset: 0,
+                major,
+                minor,
+            });
         }
         self.lengths = match minor {
             0..=2 => Lengths::WireFirst,
@@ -234,7 +283,11 @@ impl Classic {
         Ok(self)
     }
 
-    fn find<R: Read>(&self, window: &mut Window<R>, limits: &ReadLimits) -> Result<Option<Found>, PcapError> {
+    fn find<R: Read>(
+        &self,
+        window: &mut Window<R>,
+        limits: &ReadLimits,
+    ) -> Result<Option<Found>, PcapError> {
         if need(window, 1)? == 0 {
             return Ok(None);
         }

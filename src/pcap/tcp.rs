@@ -69,7 +69,10 @@ pub(super) struct StreamKey {
 
 impl StreamKey {
     fn reversed(self) -> Self {
-        Self { src: self.dst, dst: self.src }
+        Self {
+            src: self.dst,
+            dst: self.src,
+        }
     }
 }
 
@@ -126,7 +129,14 @@ impl<F: FnMut(DnsPacket<'_>)> Output<'_, F> {
 
 impl Stream {
     fn new(sync: Sync, next: u32) -> Self {
-        Self { sync, next, isn: None, partial: Vec::new(), early: Vec::new(), early_octets: 0 }
+        Self {
+            sync,
+            next,
+            isn: None,
+            partial: Vec::new(),
+            early: Vec::new(),
+            early_octets: 0,
+        }
     }
 
     fn memory(&self) -> usize {
@@ -149,7 +159,9 @@ impl Stream {
             output.counters.tcp_retransmissions += 1;
             return;
         }
-        self.next = self.next.wrapping_add(u32::try_from(fresh.len()).unwrap_or(0));
+        self.next = self
+            .next
+            .wrapping_add(u32::try_from(fresh.len()).unwrap_or(0));
         self.feed(fresh, time_ns, output);
         if let Ok(missing @ 1..) = u32::try_from(missing) {
             self.give_beginning(time_ns, output);
@@ -158,7 +170,12 @@ impl Stream {
     }
 
     /// Cuts octets that are next in the stream into messages.
-    fn feed<F: FnMut(DnsPacket<'_>)>(&mut self, octets: &[u8], time_ns: u64, output: &mut Output<'_, F>) {
+    fn feed<F: FnMut(DnsPacket<'_>)>(
+        &mut self,
+        octets: &[u8],
+        time_ns: u64,
+        output: &mut Output<'_, F>,
+    ) {
         let mut rest = octets;
         if let Sync::Skip(left) = self.sync {
             let skipped = (left as usize).min(rest.len());
@@ -197,7 +214,9 @@ impl Stream {
             if len < message::HEADER_LEN {
                 return self.bad_length(rest, output.counters);
             }
-            let Some((message, behind)) = body.split_at_checked(len) else { break };
+            let Some((message, behind)) = body.split_at_checked(len) else {
+                break;
+            };
             output.message(time_ns, message, false);
             rest = behind;
         }
@@ -213,7 +232,9 @@ impl Stream {
         output: &mut Output<'_, F>,
     ) -> &'o [u8] {
         let mut rest = octets;
-        while let Some(lacking @ 1..) = self.lacking() {
+        while !self.has_bad_length()
+            && let Some(lacking @ 1..) = self.lacking()
+        {
             let (taken, behind) = rest.split_at_checked(lacking).unwrap_or((rest, &[]));
             if taken.is_empty() {
                 return &[];
@@ -221,7 +242,7 @@ impl Stream {
             self.partial.extend_from_slice(taken);
             rest = behind;
         }
-        if self.partial.len() < 2 + message::HEADER_LEN {
+        if self.has_bad_length() {
             self.partial.clear();
             return self.bad_length(rest, output.counters);
         }
@@ -234,14 +255,34 @@ impl Stream {
     fn lacking(&self) -> Option<usize> {
         match self.partial.first_chunk::<2>() {
             None => Some(2 - self.partial.len()),
-            Some(len) => (2 + usize::from(u16::from_be_bytes(*len))).checked_sub(self.partial.len()),
+            Some(len) => {
+                (2 + usize::from(u16::from_be_bytes(*len))).checked_sub(self.partial.len())
+            }
         }
+    }
+
+    /// Whether `partial` begins with a length of less than a DNS header.
+    fn has_bad_length(&self) -> bool {
+        let len = self
+            .partial
+            .first_chunk::<2>()
+            .map(|len| usize::from(u16::from_be_bytes(*len)));
+        len.is_some_and(|len| len < message::HEADER_LEN)
     }
 
     /// The snapshot length has cut the message in `partial`: gives out what there is, as for UDP, if that is a header at
     /// least.
-    fn give_beginning<F: FnMut(DnsPacket<'_>)>(&mut self, time_ns: u64, output: &mut Output<'_, F>) {
-        let Some(lacking @ 1..) = self.lacking().and_then(|lacking| u32::try_from(lacking).ok()) else { return };
+    fn give_beginning<F: FnMut(DnsPacket<'_>)>(
+        &mut self,
+        time_ns: u64,
+        output: &mut Output<'_, F>,
+    ) {
+        let Some(lacking @ 1..) = self
+            .lacking()
+            .and_then(|lacking| u32::try_from(lacking).ok())
+        else {
+            return;
+        };
         let there = self.partial.get(2..).unwrap_or_default();
         if self.sync == Sync::Message && there.len() >= message::HEADER_LEN {
             output.counters.messages_truncated += 1;
@@ -275,7 +316,11 @@ impl Stream {
             Sync::Message if self.partial.is_empty() => None,
             Sync::Message => {
                 counters.tcp_messages_lost += 1;
-                let lacking = if self.partial.len() < 2 { None } else { self.lacking() };
+                let lacking = if self.partial.len() < 2 {
+                    None
+                } else {
+                    self.lacking()
+                };
                 self.clear_partial();
                 lacking.and_then(|lacking| u32::try_from(lacking).ok()?.checked_sub(len))
             }
@@ -290,7 +335,9 @@ impl Stream {
     /// Keeps a segment until the part before it has come.
     fn hold(&mut self, early: Early, counters: &mut Counters) {
         let distance = |held: &Early| held.seq.wrapping_sub(self.next);
-        let place = self.early.partition_point(|held| distance(held) < distance(&early));
+        let place = self
+            .early
+            .partition_point(|held| distance(held) < distance(&early));
         match self.early.get(place) {
             Some(same) if same.seq == early.seq && same.octets.len() >= early.octets.len() => {
                 counters.tcp_retransmissions += 1;
@@ -305,10 +352,20 @@ impl Stream {
 
     /// Takes in the held segments whose turn has come.
     fn drain<F: FnMut(DnsPacket<'_>)>(&mut self, output: &mut Output<'_, F>) {
-        while self.early.first().is_some_and(|first| !is_after(first.seq, self.next)) {
+        while self
+            .early
+            .first()
+            .is_some_and(|first| !is_after(first.seq, self.next))
+        {
             let first = self.early.remove(0);
             self.early_octets -= first.octets.len();
-            self.take(first.seq, &first.octets, first.missing, first.time_ns, output);
+            self.take(
+                first.seq,
+                &first.octets,
+                first.missing,
+                first.time_ns,
+                output,
+            );
         }
         if self.early.is_empty() && self.early.capacity() > 8 {
             self.early = Vec::new();
@@ -339,11 +396,16 @@ impl Stream {
     }
 
     /// Declares gaps for time and for room.
-    fn enforce<F: FnMut(DnsPacket<'_>)>(&mut self, limits: &TcpLimits, now_ns: u64, output: &mut Output<'_, F>) {
+    fn enforce<F: FnMut(DnsPacket<'_>)>(
+        &mut self,
+        limits: &TcpLimits,
+        now_ns: u64,
+        output: &mut Output<'_, F>,
+    ) {
         while let Some(first) = self.early.first() {
             let too_old = now_ns > first.time_ns.saturating_add(limits.gap_timeout_ns);
-            let too_much =
-                self.early.len() > limits.early_segments_max || self.early_octets > limits.early_octets_max;
+            let too_much = self.early.len() > limits.early_segments_max
+                || self.early_octets > limits.early_octets_max;
             if !too_old && !too_much {
                 return;
             }
@@ -366,7 +428,11 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new(limits: TcpLimits) -> Self {
-        Self { table: Aged::new(limits.streams_max), limits, octets: 0 }
+        Self {
+            table: Aged::new(limits.streams_max),
+            limits,
+            octets: 0,
+        }
     }
 
     /// Takes a segment in and gives out the messages that it completes.
@@ -384,7 +450,9 @@ impl Streams {
         if segment.rst {
             // Octets in a reset are a reason for people, not stream data (RFC 9293 section 3.5.3).
             for key in [key, key.reversed()] {
-                self.with(key, counters, deliver, |stream, output| stream.give_up_all(output));
+                self.with(key, counters, deliver, |stream, output| {
+                    stream.give_up_all(output)
+                });
             }
             return;
         }
@@ -412,9 +480,19 @@ impl Streams {
     }
 
     /// The receiver of `key`'s stream has everything before `ack`.
-    fn on_ack<F: FnMut(DnsPacket<'_>)>(&mut self, key: StreamKey, ack: u32, counters: &mut Counters, deliver: &mut F) {
+    fn on_ack<F: FnMut(DnsPacket<'_>)>(
+        &mut self,
+        key: StreamKey,
+        ack: u32,
+        counters: &mut Counters,
+        deliver: &mut F,
+    ) {
         self.with(key, counters, deliver, |stream, output| {
-            while stream.early.first().is_some_and(|first| is_after(ack, first.seq)) {
+            while stream
+                .early
+                .first()
+                .is_some_and(|first| is_after(ack, first.seq))
+            {
                 stream.give_up_gap(output);
             }
         });
@@ -438,14 +516,19 @@ impl Streams {
         if !segment.syn {
             counters.tcp_streams_midway += 1;
         }
-        self.table.insert(key, Stream::new(Sync::Lost, segment.seq), time_ns);
+        self.table
+            .insert(key, Stream::new(Sync::Lost, segment.seq), time_ns);
     }
 
     fn evict<F: FnMut(DnsPacket<'_>)>(&mut self, counters: &mut Counters, deliver: &mut F) {
         if let Some((key, mut stream)) = self.table.pop_oldest() {
             self.octets -= stream.memory();
             counters.tcp_streams_evicted += 1;
-            stream.close(&mut Output { key, counters, deliver });
+            stream.close(&mut Output {
+                key,
+                counters,
+                deliver,
+            });
         }
     }
 
@@ -459,15 +542,30 @@ impl Streams {
     ) {
         if let Some(stream) = self.table.find(&key) {
             let before = stream.memory();
-            work(stream, &mut Output { key, counters, deliver });
+            work(
+                stream,
+                &mut Output {
+                    key,
+                    counters,
+                    deliver,
+                },
+            );
             self.octets = self.octets - before + stream.memory();
         }
     }
 
     /// The capture is over.
-    pub(super) fn finish<F: FnMut(DnsPacket<'_>)>(&mut self, counters: &mut Counters, deliver: &mut F) {
+    pub(super) fn finish<F: FnMut(DnsPacket<'_>)>(
+        &mut self,
+        counters: &mut Counters,
+        deliver: &mut F,
+    ) {
         while let Some((key, mut stream)) = self.table.pop_oldest() {
-            stream.close(&mut Output { key, counters, deliver });
+            stream.close(&mut Output {
+                key,
+                counters,
+                deliver,
+            });
         }
         self.octets = 0;
     }
@@ -495,7 +593,15 @@ fn on_octets<F: FnMut(DnsPacket<'_>)>(
     }
     if is_after(seq, stream.next) {
         let octets = segment.payload.to_vec();
-        stream.hold(Early { seq, octets, missing, time_ns }, output.counters);
+        stream.hold(
+            Early {
+                seq,
+                octets,
+                missing,
+                time_ns,
+            },
+            output.counters,
+        );
     } else {
         stream.take(seq, segment.payload, missing, time_ns, output);
         stream.drain(output);

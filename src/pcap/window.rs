@@ -79,7 +79,14 @@ pub(super) struct Window<R: Read> {
 impl<R: Read> Window<R> {
     pub(super) fn new(input: R) -> io::Result<Self> {
         let (input, packing) = Input::open(input)?;
-        Ok(Self { input, packing, storage: vec![0; WINDOW_LEN], read: 0, filled: 0, offset: 0 })
+        Ok(Self {
+            input,
+            packing,
+            storage: vec![0; WINDOW_LEN],
+            read: 0,
+            filled: 0,
+            offset: 0,
+        })
     }
 
     pub(super) fn packing(&self) -> Packing {

@@ -68,7 +68,10 @@ impl Writer {
         out.extend_from_slice(&[0; 8]);
         out.extend_from_slice(&SNAP_LEN.to_le_bytes());
         out.extend_from_slice(&link_number.to_le_bytes());
-        Self { link, streams: Aged::new(STREAMS_MAX) }
+        Self {
+            link,
+            streams: Aged::new(STREAMS_MAX),
+        }
     }
 
     /// Appends the packets of one DNS message. `time_ns` counts nanoseconds since the start of 1970; the format ends in
@@ -94,7 +97,10 @@ impl Writer {
             DnsTransport::Udp => 65_527,
         };
         if message.len() > max {
-            return Err(WriteError::TooLong { len: message.len(), max });
+            return Err(WriteError::TooLong {
+                len: message.len(),
+                max,
+            });
         }
         match transport {
             DnsTransport::Udp => self.udp(time_ns, src, dst, message, out),
@@ -103,7 +109,14 @@ impl Writer {
         Ok(())
     }
 
-    fn udp(&self, time_ns: u64, src: SocketAddr, dst: SocketAddr, message: &[u8], out: &mut Vec<u8>) {
+    fn udp(
+        &self,
+        time_ns: u64,
+        src: SocketAddr,
+        dst: SocketAddr,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         let len = len16(8 + message.len());
         self.packet(time_ns, src.ip(), dst.ip(), UDP, out, |packet| {
             packet.extend_from_slice(&src.port().to_be_bytes());
@@ -115,7 +128,14 @@ impl Writer {
         });
     }
 
-    fn tcp(&mut self, time_ns: u64, src: SocketAddr, dst: SocketAddr, message: &[u8], out: &mut Vec<u8>) {
+    fn tcp(
+        &mut self,
+        time_ns: u64,
+        src: SocketAddr,
+        dst: SocketAddr,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         let key = StreamKey { src, dst };
         let mut seq = match self.streams.find(&key) {
             Some(seq) => *seq,
@@ -127,7 +147,10 @@ impl Writer {
                 1
             }
         };
-        let ack = self.streams.find(&StreamKey { src: dst, dst: src }).map_or(1, |seq| *seq);
+        let ack = self
+            .streams
+            .find(&StreamKey { src: dst, dst: src })
+            .map_or(1, |seq| *seq);
         let mut stream = Vec::with_capacity(2 + message.len());
         stream.extend_from_slice(&len16(message.len()).to_be_bytes());
         stream.extend_from_slice(message);
@@ -177,7 +200,11 @@ impl Writer {
         let packet = out.len();
         if self.link == WriteLink::Ethernet {
             out.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
-            out.extend_from_slice(if src.is_ipv4() { &[0x08, 0x00] } else { &[0x86, 0xdd] });
+            out.extend_from_slice(if src.is_ipv4() {
+                &[0x08, 0x00]
+            } else {
+                &[0x86, 0xdd]
+            });
         }
         let ip = out.len();
         write_ip_header(out, src, dst, protocol);
@@ -258,8 +285,11 @@ fn pseudo_header_sum(src: IpAddr, dst: IpAddr, protocol: u8, transport_len: usiz
 /// Adds octets as 16-bit numbers (RFC 1071).
 fn add(sum: u64, octets: &[u8]) -> u64 {
     let (pairs, odd) = octets.as_chunks::<2>();
-    let sum = pairs.iter().fold(sum, |sum, pair| sum + u64::from(u16::from_be_bytes(*pair)));
-    odd.first().map_or(sum, |&octet| sum + (u64::from(octet) << 8))
+    let sum = pairs
+        .iter()
+        .fold(sum, |sum, pair| sum + u64::from(u16::from_be_bytes(*pair)));
+    odd.first()
+        .map_or(sum, |&octet| sum + (u64::from(octet) << 8))
 }
 
 /// The Internet checksum of a sum.
