@@ -511,19 +511,18 @@ fn reads_and_reassembles_at_500_megabytes_a_second() {
         .unwrap()
         .read_to_end(&mut file)
         .unwrap();
-    // The packets of the file a hundred times over, behind one header.
-    const TIMES: usize = 100;
-    let whole = [&file[..24], &file[24..].repeat(TIMES)].concat();
+    const TIMES: u64 = 100;
     let options = || ExtractOptions {
         ports: vec![53, 5300],
         ..ExtractOptions::default()
     };
     let rate = |work: &mut dyn FnMut() -> u64| {
         let start = Instant::now();
-        let messages = work();
+        // Each time anew, since to one extractor the second time would be retransmissions.
+        let messages: u64 = (0..TIMES).map(|_| work()).sum();
         let seconds = start.elapsed().as_secs_f64();
         (
-            whole.len() as f64 / 1e6 / seconds,
+            TIMES as f64 * file.len() as f64 / 1e6 / seconds,
             messages as f64 / seconds,
             messages,
         )
@@ -531,14 +530,14 @@ fn reads_and_reassembles_at_500_megabytes_a_second() {
     let mut best = 0.0_f64;
     for _ in 0..5 {
         let read = rate(&mut || {
-            let (mut reader, mut count) = (Reader::new(&whole[..]).unwrap(), 0);
+            let (mut reader, mut count) = (Reader::new(&file[..]).unwrap(), 0);
             while reader.next().unwrap().is_some() {
                 count += 1;
             }
             count
         });
         let extract = rate(&mut || {
-            let (mut reader, mut count) = (Reader::new(&whole[..]).unwrap(), 0);
+            let (mut reader, mut count) = (Reader::new(&file[..]).unwrap(), 0);
             let mut extractor = Extractor::new(options());
             while let Some(packet) = reader.next().unwrap() {
                 extractor.push(&packet, &mut |_| count += 1);
@@ -547,7 +546,7 @@ fn reads_and_reassembles_at_500_megabytes_a_second() {
             count
         });
         let convert = rate(&mut || {
-            let (mut reader, mut count) = (Reader::new(&whole[..]).unwrap(), 0);
+            let (mut reader, mut count) = (Reader::new(&file[..]).unwrap(), 0);
             let mut converter = Converter::new(ConvertOptions {
                 extract: options(),
                 ..ConvertOptions::default()

@@ -491,7 +491,13 @@ fn puts_fragments_together_in_any_order_and_by_the_stated_rule_for_overlap() {
     patched[8] = 0xbb;
     // Name, pieces, what IPv4 gives, what IPv6 gives.
     let whole = Some(&payload);
-    let rows: &[(&str, &[Piece], Option<&Vec<u8>>, Option<&Vec<u8>>)] = &[
+    type Row<'a> = (
+        &'a str,
+        &'a [Piece],
+        Option<&'a Vec<u8>>,
+        Option<&'a Vec<u8>>,
+    );
+    let rows: &[Row<'_>] = &[
         ("in order", &[(0, 24, None), (24, 48, None)], whole, whole),
         (
             "backwards",

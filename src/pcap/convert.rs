@@ -6,7 +6,8 @@
 use std::net::IpAddr;
 
 use super::counters::{Counters, PairCounters};
-use super::extract::{DnsPacket, DnsTransport, ExtractOptions, Extractor};
+use super::extract::{ExtractOptions, Extractor};
+use super::message::{DnsPacket, DnsTransport};
 use super::pairer::{PairLimits, Pairer, Role};
 use super::reader::Packet;
 

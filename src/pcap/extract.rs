@@ -4,35 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::counters::Counters;
 use super::fragments::{FragmentLimits, Fragments, Put};
+use super::message::{DnsPacket, DnsTransport};
 use super::packet::{self, Ip, Refusal, Transport};
 use super::reader::Packet;
-use super::tcp::{StreamKey, Streams, TcpLimits};
-
-/// What carried a DNS message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DnsTransport {
-    /// UDP.
-    Udp,
-    /// TCP, without its two octets of length.
-    Tcp,
-}
-
-/// A DNS message as it was sent, lent from the packet or from the reassembly.
-#[derive(Clone, Copy, Debug)]
-pub struct DnsPacket<'a> {
-    /// Capture time in nanoseconds since the start of 1970, of the packet that completed the message.
-    pub time_ns: u64,
-    /// Sender.
-    pub src: SocketAddr,
-    /// Receiver.
-    pub dst: SocketAddr,
-    /// What carried it.
-    pub transport: DnsTransport,
-    /// The message. UDP payloads are given out as they are, also those too short for a DNS header.
-    pub payload: &'a [u8],
-    /// Whether the capture holds only the beginning of the message.
-    pub truncated: bool,
-}
+use super::stream::{StreamKey, TcpLimits};
+use super::tcp::Streams;
 
 /// What counts as DNS, and how much memory finding it may take.
 #[derive(Clone, Debug)]

@@ -1,7 +1,35 @@
-//! The little of DNS that finding and pairing messages needs: header fields, the extent of the question, and a guess
+//! A DNS message found in a capture, and the little of DNS that finding and pairing messages needs: header fields, the extent of the question, and a guess
 //! whether octets are the beginning of a message. Decoding is not its business.
 
+use std::net::SocketAddr;
+
 use super::octets::{be16, u8_at};
+
+/// What carried a DNS message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DnsTransport {
+    /// UDP.
+    Udp,
+    /// TCP, without its two octets of length.
+    Tcp,
+}
+
+/// A DNS message as it was sent, lent from the packet or from the reassembly.
+#[derive(Clone, Copy, Debug)]
+pub struct DnsPacket<'a> {
+    /// Capture time in nanoseconds since the start of 1970, of the packet that completed the message.
+    pub time_ns: u64,
+    /// Sender.
+    pub src: SocketAddr,
+    /// Receiver.
+    pub dst: SocketAddr,
+    /// What carried it.
+    pub transport: DnsTransport,
+    /// The message. UDP payloads are given out as they are, also those too short for a DNS header.
+    pub payload: &'a [u8],
+    /// Whether the capture holds only the beginning of the message.
+    pub truncated: bool,
+}
 
 /// Octets of a DNS header (RFC 1035 section 4.1.1).
 pub(super) const HEADER_LEN: usize = 12;

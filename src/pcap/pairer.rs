@@ -12,8 +12,7 @@ use std::net::SocketAddr;
 
 use super::aged::Aged;
 use super::counters::PairCounters;
-use super::extract::{DnsPacket, DnsTransport};
-use super::message;
+use super::message::{self, DnsPacket, DnsTransport};
 
 /// Limits of pairing.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 use super::aged::Aged;
-use super::extract::DnsTransport;
-use super::tcp::StreamKey;
+use super::message::DnsTransport;
+use super::stream::StreamKey;
 
 /// How a packet begins in the file written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
