@@ -77,7 +77,7 @@ fn recorded_captures_are_among_the_seeds() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn arbitrary_octets_do_not_panic(octets in proptest::collection::vec(any::<u8>(), 0..512)) {
