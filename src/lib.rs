@@ -1,6 +1,3 @@
 //! tapflow: a dnstap collector over Frame Streams that accounts for every frame.
 #![warn(missing_docs)]
-
-pub mod dns;
-pub mod dnstap;
-pub mod format;
+pub mod pcap;
