@@ -419,3 +419,255 @@ impl fmt::Debug for Compressor {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// name, codec, payload in hex, `frames=N len=BYTES crc=CRC-32` of the run or `error=REASON`, limit.
+    const ROWS: &str = include_str!("../../../testdata/fstrm/compressed.tsv");
+
+    struct Row {
+        name: &'static str,
+        codec: Codec,
+        payload: Vec<u8>,
+        want: &'static str,
+        limit: usize,
+    }
+
+    fn rows() -> Vec<Row> {
+        let parse = |line: &'static str| {
+            let [name, codec, hex, want, limit] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("five columns: {line}")
+            };
+            let codec = Codec::ALL
+                .into_iter()
+                .find(|c| c.as_str() == codec)
+                .unwrap();
+            let octet = |i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+            let payload = (0..hex.len()).step_by(2).map(octet).collect();
+            Row {
+                name,
+                codec,
+                payload,
+                want,
+                limit: limit.parse().unwrap(),
+            }
+        };
+        let rows: Vec<_> = ROWS.lines().map(parse).collect();
+        assert!(rows.len() >= 70);
+        rows
+    }
+
+    fn outcome(decompressor: &mut Decompressor, codec: Codec, payload: &[u8]) -> String {
+        let mut out = b"before".to_vec();
+        let result = decompressor.inner(codec, payload, &mut out);
+        assert!(out.starts_with(b"before"));
+        match result {
+            Ok(inner) => {
+                assert_eq!((inner.start, inner.start + inner.len), (6, out.len()));
+                assert_eq!(Frames::count_of(&out[6..]), Ok(inner.frames), "it is a run");
+                let mut crc = flate2::Crc::new();
+                crc.update(&out[6..]);
+                format!(
+                    "frames={} len={} crc={:08x}",
+                    inner.frames,
+                    inner.len,
+                    crc.sum()
+                )
+            }
+            Err(error) => {
+                assert_eq!(out, b"before", "a failed payload leaves nothing behind");
+                format!("error={}", error.reason.as_str())
+            }
+        }
+    }
+
+    #[test]
+    fn payloads_of_other_writers_and_damaged_ones_give_what_they_should() {
+        for Row {
+            name,
+            codec,
+            payload,
+            want,
+            limit,
+        } in rows()
+        {
+            assert_eq!(
+                outcome(&mut Decompressor::new(limit), codec, &payload),
+                want,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_decompressor_is_as_good_as_new_after_any_payload() {
+        let mut used = Decompressor::new(1 << 20);
+        let rows = rows();
+        for bad in rows.iter().filter(|row| row.limit == 1 << 20) {
+            outcome(&mut used, bad.codec, &bad.payload);
+            for good in rows.iter().filter(|row| row.name.starts_with("go-bulk")) {
+                let got = outcome(&mut used, good.codec, &good.payload);
+                assert_eq!(got, good.want, "{} after {}", good.name, bad.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_cut_at_any_byte_is_an_error() {
+        for Row {
+            name,
+            codec,
+            payload,
+            want,
+            limit,
+        } in rows()
+        {
+            if !want.starts_with("frames") || name.starts_with("big") {
+                continue;
+            }
+            let mut decompressor = Decompressor::new(limit);
+            for n in 0..payload.len() {
+                let got = outcome(&mut decompressor, codec, &payload[..n]);
+                assert!(got.starts_with("error"), "{name} cut to {n} octets: {got}");
+            }
+        }
+    }
+
+    #[test]
+    fn magics_are_recognised_and_dnstap_is_not_one() {
+        for row in rows().iter().filter(|row| row.name.starts_with("go-bulk")) {
+            assert_eq!(Codec::recognise(&row.payload), Some(row.codec));
+            let other = Compression::Codec(Codec::Lz4);
+            assert_eq!(
+                other.codec_of(&row.payload),
+                Some(row.codec),
+                "its magic says better"
+            );
+            assert_eq!(Compression::Off.codec_of(&row.payload), None);
+        }
+        for tag in [0x0a, 0x12, 0x1a, 0x72, 0x78] {
+            assert_eq!(
+                Codec::recognise(&[tag, 0x8b, 0x08, 0x18, 0, 0, 0, 0, 0]),
+                None
+            );
+        }
+        assert_eq!(
+            Compression::Codec(Codec::Snappy).codec_of(b"\x0a"),
+            Some(Codec::Snappy)
+        );
+        assert_eq!(Compression::Auto.codec_of(b""), None);
+    }
+
+    fn run(payloads: usize) -> Vec<u8> {
+        let mut run = Vec::new();
+        for i in 0..payloads {
+            let payload = format!(
+                "\n{}",
+                format!("query {} example.org ", i % 17).repeat(i % 40 + 1)
+            );
+            super::super::encode::data(payload.as_bytes(), &mut run).unwrap();
+        }
+        run
+    }
+
+    #[test]
+    fn what_is_compressed_decompresses_to_the_same_run() {
+        for codec in Codec::ALL {
+            let (mut compressor, mut decompressor) =
+                (Compressor::new(codec), Decompressor::new(1 << 24));
+            for payloads in [1, 2, 100, 12_000] {
+                let run = run(payloads);
+                let (mut bulk, mut each) = (Vec::new(), Vec::new());
+                compressor.bulk(&run, &mut bulk).unwrap();
+                assert_eq!(Frames::count_of(&bulk), Ok(1));
+                assert_eq!(compressor.each(&run, &mut each), Ok(payloads));
+                assert_eq!(Frames::count_of(&each), Ok(payloads));
+                for container in [bulk, each] {
+                    let (mut out, mut frames) = (Vec::new(), 0);
+                    for payload in Frames::new(&container) {
+                        assert_eq!(Codec::recognise(payload), Some(codec));
+                        frames += decompressor.inner(codec, payload, &mut out).unwrap().frames;
+                    }
+                    assert_eq!(frames, payloads);
+                    assert!(out == run, "{codec}, {payloads} payloads");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn our_lz4_and_snappy_bulk_of_the_example_are_go_framestreams_bytes() {
+        let run = b"\0\0\0\x05hello\0\0\0\x06world!";
+        for row in rows() {
+            if matches!(row.name, "go-bulk-lz4" | "go-bulk-snappy") {
+                let mut out = Vec::new();
+                Compressor::new(row.codec).bulk(run, &mut out).unwrap();
+                assert_eq!(out[4..], row.payload, "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_run_is_refused_and_leaves_nothing() {
+        let mut out = vec![1];
+        for codec in Codec::ALL {
+            assert_eq!(
+                Compressor::new(codec).bulk(&[], &mut out),
+                Err(EncodeError::Empty)
+            );
+            assert_eq!(Compressor::new(codec).each(&[], &mut out), Ok(0));
+        }
+        assert_eq!(out, [1]);
+    }
+
+    #[test]
+    fn a_bomb_costs_its_frame_and_no_memory_beyond_the_limit() {
+        const LIMIT: usize = 256 * 1024;
+        let mut zeros = Vec::new();
+        super::super::encode::data(&vec![0; 16 << 20], &mut zeros).unwrap();
+        for codec in Codec::ALL {
+            let mut bomb = Vec::new();
+            Compressor::new(codec).bulk(&zeros, &mut bomb).unwrap();
+            assert!(
+                bomb.len() < zeros.len() / 20,
+                "{codec}: it is one, with {} bytes",
+                bomb.len()
+            );
+            let mut decompressor = Decompressor::new(LIMIT);
+            let error = decompressor
+                .inner(codec, &bomb[4..], &mut Vec::new())
+                .unwrap_err();
+            assert_eq!(error.reason, CompressReason::TooLarge, "{codec}");
+            assert!(
+                decompressor.capacity() <= LIMIT + 1,
+                "{codec}: {}",
+                decompressor.capacity()
+            );
+            let mut hello = Vec::new();
+            Compressor::new(codec)
+                .bulk(b"\0\0\0\x05hello", &mut hello)
+                .unwrap();
+            assert!(
+                decompressor
+                    .inner(codec, &hello[4..], &mut Vec::new())
+                    .is_ok(),
+                "{codec}"
+            );
+            decompressor.release();
+            assert_eq!(decompressor.capacity(), 0);
+        }
+    }
+
+    #[test]
+    fn errors_say_codec_size_reason_and_limit() {
+        let error = Decompressor::new(9)
+            .inner(Codec::Gzip, b"\x0a\x04text", &mut Vec::new())
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "gzip payload of 6 bytes: decompress_truncated (limit 9 bytes)"
+        );
+    }
+}
