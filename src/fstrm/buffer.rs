@@ -260,3 +260,137 @@ impl Drop for FrameBuf {
         self.pool.give(mem::take(&mut self.storage));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POOLED: usize = 1024;
+
+    fn buffer(initial_capacity: usize, growth_limit: usize) -> (FrameBuf, BufPool) {
+        let pool = BufPool::new(POOLED, 4);
+        (
+            FrameBuf::new(
+                BufOptions {
+                    initial_capacity,
+                    growth_limit,
+                },
+                pool.clone(),
+            ),
+            pool,
+        )
+    }
+
+    #[test]
+    fn holds_no_storage_until_asked_and_none_once_released() {
+        let (mut buf, pool) = buffer(16, 4096);
+        assert_eq!(buf.capacity(), 0);
+        assert_eq!(buf.spare(POOLED).len(), POOLED);
+        buf.filled(3);
+        buf.release_if_empty();
+        assert_eq!(buf.capacity(), POOLED, "three bytes are unread");
+        buf.consume(3);
+        buf.release_if_empty();
+        assert_eq!((buf.capacity(), pool.free()), (0, 1));
+        drop(buf);
+        assert_eq!(pool.live(), 1);
+    }
+
+    #[test]
+    fn starts_small_then_takes_a_pool_storage_then_grows_to_its_limit() {
+        let (mut buf, pool) = buffer(16, 4000);
+        assert_eq!(buf.spare(10).len(), 16, "the initial capacity");
+        buf.filled(16);
+        assert_eq!(buf.spare(10).len(), POOLED - 16);
+        assert_eq!(pool.live(), 1);
+        buf.filled(POOLED - 16);
+        assert!(buf.spare(1).len() >= POOLED, "doubled");
+        buf.filled(POOLED);
+        let spare = buf.spare(1).len();
+        buf.filled(spare);
+        assert_eq!(buf.unread().len(), 4000);
+        assert_eq!(buf.spare(1).len(), 0, "the growth limit is reached");
+        buf.consume(1);
+        assert_eq!(buf.spare(1).len(), 1, "consuming makes room again");
+    }
+
+    #[test]
+    fn the_part_of_a_frame_left_over_keeps_a_busy_buffer_in_its_pool() {
+        let (mut buf, _pool) = buffer(16, 1 << 20);
+        for round in 0..100 {
+            let n = buf.spare(POOLED).len();
+            buf.filled(n);
+            buf.consume(buf.unread().len() - 100);
+            assert_eq!(buf.capacity(), POOLED, "round {round}");
+        }
+    }
+
+    #[test]
+    fn one_request_for_a_large_frame_grows_the_buffer_once() {
+        let (mut buf, _pool) = buffer(16, 1 << 20);
+        buf.extend(&[7; 600]);
+        assert!(buf.spare(500_000).len() >= 500_000);
+        assert_eq!(buf.unread(), [7; 600]);
+    }
+
+    #[test]
+    fn split_bytes_stay_valid_while_the_buffer_goes_on() {
+        for n in [1, 200, 256, 600, 1000] {
+            let (mut buf, _pool) = buffer(0, 4096);
+            let stream: Vec<u8> = (0..1000u32).map(|i| i as u8).collect();
+            buf.extend(&stream);
+            let first = buf.split_owned(n);
+            assert_eq!(buf.unread(), &stream[n..], "the tail is carried over");
+            assert_eq!(buf.position(), n as u64);
+            buf.extend(&[0xee; 3000]);
+            buf.consume(500);
+            assert_eq!(first, stream[..n], "n = {n}");
+        }
+    }
+
+    #[test]
+    fn a_small_run_is_copied_out_and_a_large_one_takes_the_storage_along() {
+        let (mut buf, pool) = buffer(0, 4096);
+        buf.extend(&[1; 1000]);
+        let small = buf.split_owned(POOLED / 4 - 1);
+        assert_eq!(pool.live(), 1, "still the connection's own");
+        let large = buf.split_owned(POOLED / 4);
+        assert_eq!(pool.live(), 2, "one in the batch, one in the connection");
+        drop(small);
+        assert_eq!(pool.free(), 0);
+        drop(large);
+        assert_eq!(pool.free(), 1, "the batch gave it back");
+    }
+
+    #[test]
+    fn a_pool_at_its_bound_is_not_made_larger_by_batches_that_wait() {
+        let (mut buf, pool) = buffer(0, 4096);
+        let mut queue = Vec::new();
+        for _ in 0..50 {
+            buf.extend(&[1; 1000]);
+            queue.push(buf.split_owned(900));
+            buf.consume(100);
+        }
+        assert!(queue.iter().all(|bytes| *bytes == [1; 900][..]));
+        assert!(pool.live() <= 5, "{} live", pool.live());
+    }
+
+    #[test]
+    fn more_than_there_is_counts_as_all() {
+        let (mut buf, _pool) = buffer(0, 4096);
+        assert_eq!(buf.split_owned(5), Bytes::new());
+        buf.extend(b"abc");
+        assert_eq!(buf.split_owned(usize::MAX), &b"abc"[..]);
+        assert_eq!((buf.unread().len(), buf.position()), (0, 3));
+        assert_eq!(buf.lend(9), b"");
+    }
+
+    #[test]
+    fn a_growth_limit_below_the_pools_storage_is_kept() {
+        let (mut buf, pool) = buffer(0, 100);
+        assert_eq!(buf.extend(&[1; 300]), 100);
+        assert_eq!((buf.capacity(), pool.live()), (100, 0));
+        assert_eq!(buf.split_owned(60), [1; 60][..]);
+        assert_eq!(buf.unread(), [1; 40]);
+    }
+}

@@ -244,3 +244,129 @@ impl Control {
 fn wire_len(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A body of the given words, each as four octets, with `tail` after it.
+    fn body(words: &[u32], tail: &[u8]) -> Vec<u8> {
+        words
+            .iter()
+            .flat_map(|w| w.to_be_bytes())
+            .chain(tail.iter().copied())
+            .collect()
+    }
+
+    #[test]
+    fn malformed_bodies_are_refused_with_their_reason() {
+        use DecodeReason::*;
+        let too_long = [b'x'; 257];
+        let rows: &[(&str, Vec<u8>, DecodeReason)] = &[
+            ("nothing", vec![], ControlTooShort),
+            ("half a type", vec![0, 0, 0], ControlTooShort),
+            ("one octet of a field", body(&[2], &[0]), FieldCut),
+            ("a field type alone", body(&[2, 1], &[]), FieldCut),
+            (
+                "seven octets of a field",
+                body(&[2, 1], &[0, 0, 0]),
+                FieldCut,
+            ),
+            (
+                "a value that is cut",
+                body(&[2, 1, 11], b"0123456789"),
+                FieldOverrun,
+            ),
+            (
+                "a length that would wrap",
+                body(&[2, 1, 0xffff_fff8], &[]),
+                FieldOverrun,
+            ),
+            (
+                "the largest length",
+                body(&[2, 1, 0xffff_ffff], b"abc"),
+                FieldOverrun,
+            ),
+            ("a trailing octet", body(&[2, 1, 3], b"abcd"), FieldCut),
+            ("another field type", body(&[2, 2, 3], b"abc"), FieldUnknown),
+            ("field type 0", body(&[4, 0, 3], b"abc"), FieldUnknown),
+            (
+                "a type of 257 octets",
+                body(&[4, 1, 257], &too_long),
+                ContentTypeTooLong,
+            ),
+            (
+                "two types in START",
+                body(&[2, 1, 0, 1, 0], &[]),
+                TooManyContentTypes,
+            ),
+            (
+                "a type in FINISH",
+                body(&[5, 1, 0], &[]),
+                TooManyContentTypes,
+            ),
+        ];
+        for (name, bytes, want) in rows {
+            assert_eq!(Control::parse(bytes), Err(*want), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_limits_themselves_are_taken() {
+        let longest = body(&[2, 1, 256], &[b'x'; 256]);
+        assert_eq!(
+            Control::parse(&longest).unwrap().content_types[0].as_bytes(),
+            [b'x'; 256]
+        );
+        let empty = Control::parse(&body(&[1, 1, 0], &[])).unwrap();
+        assert_eq!(
+            empty.content_types[0].as_bytes(),
+            b"",
+            "an empty content type is a content type"
+        );
+        let stop = [body(&[3, 1, 1], b"a"), body(&[1, 1], b"b")].concat();
+        assert_eq!(
+            Control::parse(&stop).unwrap().content_types.len(),
+            2,
+            "STOP with types is tolerated"
+        );
+        assert_eq!(
+            ContentType::new(vec![0; 257]),
+            Err(ContentTypeTooLong { len: 257 })
+        );
+    }
+
+    #[test]
+    fn the_fields_of_an_unknown_type_are_not_looked_at() {
+        let control = Control::parse(&body(&[0xabad_1dea], b"anything")).unwrap();
+        assert_eq!(control, Control::plain(ControlKind::Unknown(0xabad_1dea)));
+    }
+
+    #[test]
+    fn a_content_type_cannot_write_into_a_log() {
+        let hostile = ContentType::new(&b"a\x1b[31m\n\xff"[..]).unwrap();
+        assert_eq!(hostile.to_string(), r"a\x1b[31m\n\xff");
+        assert_eq!(format!("{hostile:?}"), r#""a\x1b[31m\n\xff""#);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_parses_to_the_same(
+            code in 1u32..=5,
+            types in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..=256), 0..5),
+        ) {
+            let kind = ControlKind::from(code);
+            let max = kind.content_types_max().unwrap_or(usize::MAX);
+            let content_types =
+                types.into_iter().take(max).map(|t| ContentType::new(t).unwrap()).collect();
+            let control = Control { kind, content_types };
+            let bytes = control.to_bytes();
+            let mut reader = Reader::new(&bytes);
+            prop_assert_eq!(reader.u32(), Some(0));
+            prop_assert_eq!(reader.u32().map(index), Some(bytes.len() - 8));
+            prop_assert_eq!(Control::parse(reader.rest()), Ok(control));
+        }
+    }
+}

@@ -376,3 +376,336 @@ impl<'a> Iterator for Frames<'a> {
         Some(payload)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffer::BufOptions;
+    use super::super::control::ControlKind;
+    use super::super::pool::BufPool;
+    use super::*;
+
+    fn buffer(growth_limit: usize) -> FrameBuf {
+        FrameBuf::new(
+            BufOptions {
+                initial_capacity: 16,
+                growth_limit,
+            },
+            BufPool::new(4096, 2),
+        )
+    }
+
+    fn filled(bytes: &[u8]) -> FrameBuf {
+        let mut buf = buffer(1 << 24);
+        assert_eq!(buf.extend(bytes), bytes.len());
+        buf
+    }
+
+    fn frame(len: usize) -> Vec<u8> {
+        let mut bytes = u32::try_from(len).unwrap().to_be_bytes().to_vec();
+        bytes.resize(4 + len, 0xda);
+        bytes
+    }
+
+    fn small() -> Limits {
+        Limits {
+            control_len_max: 12,
+            data_len_max: 10,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn a_run_is_all_whole_frames_at_the_front() {
+        let mut bytes = [frame(1), frame(10), frame(3)].concat();
+        let whole = bytes.len();
+        bytes.extend_from_slice(&frame(9)[..7]);
+        let mut buf = filled(&bytes);
+        let mut decoder = Decoder::new(small(), Oversize::Skip);
+        let run = Ok(Some(Item::Run {
+            len: whole,
+            frames: 3,
+        }));
+        assert_eq!(decoder.next(&mut buf), run);
+        assert_eq!(decoder.next(&mut buf), run, "the same until it is consumed");
+        buf.consume(whole);
+        assert_eq!(decoder.next(&mut buf), Ok(None));
+        assert_eq!((decoder.mid_frame(&buf), decoder.want(&buf)), (true, 6));
+        buf.extend(&frame(9)[7..]);
+        assert_eq!(
+            decoder.next(&mut buf),
+            Ok(Some(Item::Run { len: 13, frames: 1 }))
+        );
+        buf.consume(13);
+        assert!(!decoder.mid_frame(&buf));
+    }
+
+    #[test]
+    fn a_capped_run_ends_in_time_but_never_within_a_frame() {
+        let bytes = [frame(3), frame(3), frame(9), frame(1)].concat();
+        let mut buf = filled(&bytes);
+        let mut decoder = Decoder::new(small(), Oversize::Skip).max_run(15);
+        let mut runs = Vec::new();
+        while let Some(Item::Run { len, frames }) = decoder.next(&mut buf).unwrap() {
+            runs.push((len, frames));
+            buf.consume(len);
+        }
+        assert_eq!(runs, [(14, 2), (13, 1), (5, 1)]);
+        let mut buf = filled(&bytes);
+        let mut decoder = Decoder::new(small(), Oversize::Skip).max_run(0);
+        assert_eq!(
+            decoder.next(&mut buf),
+            Ok(Some(Item::Run { len: 7, frames: 1 }))
+        );
+    }
+
+    #[test]
+    fn limits_are_inclusive_and_one_more_is_refused_from_the_length_word_alone() {
+        let control = |clen: u32| [0, clen].map(u32::to_be_bytes).concat();
+        let mut at = control(12);
+        at.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0]);
+        let mut decoder = Decoder::new(small(), Oversize::Close);
+        assert!(
+            matches!(decoder.next(&mut filled(&at)), Ok(Some(Item::Control(c))) if c.content_types.len() == 1)
+        );
+        let error = decoder.next(&mut filled(&control(13))).unwrap_err();
+        assert_eq!(
+            (error.reason, error.len, error.limit),
+            (DecodeReason::ControlTooLong, 13, 12)
+        );
+        assert_eq!(error.octets.as_bytes(), [0, 0, 0, 0, 0, 0, 0, 13]);
+
+        assert_eq!(
+            decoder.next(&mut filled(&frame(10))),
+            Ok(Some(Item::Run { len: 14, frames: 1 }))
+        );
+        let error = decoder.next(&mut filled(&frame(11)[..4])).unwrap_err();
+        assert_eq!(
+            (error.reason, error.len, error.limit),
+            (DecodeReason::DataTooLong, 11, 10)
+        );
+    }
+
+    #[test]
+    fn default_limits_are_4064_and_one_mebibyte() {
+        let word = |len: u32| len.to_be_bytes();
+        for (len, fits) in [(1024 * 1024, true), (1024 * 1024 + 1, false)] {
+            let got =
+                Decoder::new(Limits::default(), Oversize::Close).next(&mut filled(&word(len)));
+            assert_eq!(got.is_ok(), fits, "data of {len}: {got:?}");
+        }
+        for (len, fits) in [(4064, true), (4065, false)] {
+            let bytes = [word(0), word(len)].concat();
+            let got = Decoder::new(Limits::default(), Oversize::Close).next(&mut filled(&bytes));
+            assert_eq!(got.is_ok(), fits, "control of {len}: {got:?}");
+        }
+    }
+
+    #[test]
+    fn limits_may_be_raised_to_any_size() {
+        let limits = Limits {
+            control_len_max: usize::MAX,
+            data_len_max: usize::MAX,
+            ..Limits::default()
+        };
+        let mut buf = buffer(usize::MAX);
+        buf.extend(&[0xff; 4]);
+        let mut decoder = Decoder::new(limits, Oversize::Close);
+        assert_eq!(decoder.next(&mut buf), Ok(None));
+        assert_eq!(decoder.want(&buf), 0xffff_ffff);
+        let mut buf = buffer(usize::MAX);
+        buf.extend(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(decoder.next(&mut buf), Ok(None));
+    }
+
+    #[test]
+    fn an_oversized_frame_is_skipped_exactly_however_it_arrives() {
+        let bytes = [frame(2), frame(11), frame(3), frame(10_000), frame(4)].concat();
+        for chunk in [1, 2, 3, 7, 64, 4096, bytes.len()] {
+            let mut buf = buffer(64);
+            let mut decoder = Decoder::new(small(), Oversize::Skip);
+            let (mut frames, mut skipped) = (Vec::new(), Vec::new());
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let n = buf.extend(&rest[..chunk.min(rest.len())]);
+                assert!(n > 0, "the buffer never fills up");
+                rest = &rest[n..];
+                while let Some(item) = decoder.next(&mut buf).unwrap() {
+                    match item {
+                        Item::Run { len, .. } => {
+                            frames.extend(Frames::new(&buf.unread()[..len]).map(<[u8]>::len));
+                            buf.consume(len);
+                        }
+                        Item::Skipped { len } => skipped.push(len),
+                        Item::Control(control) => panic!("{control:?}"),
+                    }
+                }
+                assert!(buf.capacity() <= 64, "an oversized frame is not buffered");
+            }
+            assert_eq!(
+                (frames, skipped),
+                (vec![2, 3, 4], vec![11, 10_000]),
+                "chunks of {chunk}"
+            );
+            assert!(!decoder.mid_frame(&buf));
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_while_skipping_ends_within_a_frame() {
+        let mut buf = filled(&frame(11)[..8]);
+        let mut decoder = Decoder::new(small(), Oversize::Skip);
+        assert_eq!(decoder.next(&mut buf), Ok(Some(Item::Skipped { len: 11 })));
+        assert_eq!(decoder.next(&mut buf), Ok(None));
+        assert!(buf.unread().is_empty() && decoder.mid_frame(&buf));
+    }
+
+    #[test]
+    fn an_impossible_length_is_lost_framing_even_where_oversized_frames_are_skipped() {
+        for (len, lost) in [
+            (0x07ff_ffff, false),
+            (0x0800_0000, true),
+            (0x4745_5420, true),
+            (0xffff_ffff, true),
+        ] {
+            let mut bytes = frame(5);
+            bytes.extend_from_slice(&u32::to_be_bytes(len));
+            bytes.extend_from_slice(b"what follows is not known");
+            let mut buf = filled(&bytes);
+            let mut decoder = Decoder::new(small(), Oversize::Skip);
+            assert_eq!(
+                decoder.next(&mut buf),
+                Ok(Some(Item::Run { len: 9, frames: 1 }))
+            );
+            buf.consume(9);
+            let got = decoder.next(&mut buf);
+            if lost {
+                let error = got.unwrap_err();
+                assert_eq!(
+                    (error.reason, error.offset, error.len),
+                    (DecodeReason::LostFraming, 9, len)
+                );
+                assert_eq!(&error.octets.as_bytes()[4..], b"what follows");
+                assert_eq!(decoder.next(&mut buf), Err(error), "and stays so");
+            } else {
+                assert_eq!(got, Ok(Some(Item::Skipped { len })));
+            }
+        }
+    }
+
+    #[test]
+    fn the_error_says_where_what_and_how_much() {
+        let mut buf = filled(&[frame(5), b"GET / HTTP/1.1\r\n".to_vec()].concat());
+        let mut decoder = Decoder::new(Limits::default(), Oversize::Skip);
+        decoder.next(&mut buf).unwrap();
+        buf.consume(9);
+        assert_eq!(
+            decoder.next(&mut buf).unwrap_err().to_string(),
+            "impossible length, so the framing is lost at byte 9: length 1195725856 (limit 1048576), \
+             first octets 474554202f20485454502f312e310d0a"
+        );
+    }
+
+    #[test]
+    fn a_frame_that_the_buffer_cannot_hold_is_oversized_not_a_stall() {
+        let mut buf = buffer(100);
+        let mut decoder = Decoder::new(Limits::default(), Oversize::Skip);
+        buf.extend(&frame(97)[..100]);
+        assert_eq!(decoder.next(&mut buf), Ok(Some(Item::Skipped { len: 97 })));
+        buf.extend(&[0xda]);
+        assert_eq!(decoder.next(&mut buf), Ok(None), "the last octet of it");
+        buf.extend(&frame(96));
+        assert_eq!(
+            decoder.next(&mut buf),
+            Ok(Some(Item::Run {
+                len: 100,
+                frames: 1
+            }))
+        );
+        buf.consume(100);
+        buf.extend(&[0, 0, 0, 0, 0, 0, 0, 93]);
+        assert_eq!(
+            decoder.next(&mut buf).unwrap_err().reason,
+            DecodeReason::ControlTooLong
+        );
+    }
+
+    #[test]
+    fn a_control_frame_waits_for_its_last_byte() {
+        let control = Control::plain(ControlKind::Stop).to_bytes();
+        for n in 0..control.len() {
+            let mut buf = filled(&control[..n]);
+            let mut decoder = Decoder::new(Limits::default(), Oversize::Skip);
+            assert_eq!(decoder.next(&mut buf), Ok(None), "{n} bytes");
+            assert_eq!(decoder.mid_frame(&buf), n > 0);
+            let want = match n {
+                0..4 => 4 - n,
+                4..8 => 8 - n,
+                _ => 12 - n,
+            };
+            assert_eq!(decoder.want(&buf), want, "{n} bytes");
+        }
+    }
+
+    #[test]
+    fn views_are_the_same_frames_one_at_a_time() {
+        let stop = Control::plain(ControlKind::Stop);
+        let bytes = [
+            frame(2),
+            frame(11),
+            frame(3),
+            stop.to_bytes().to_vec(),
+            frame(1)[..3].to_vec(),
+        ]
+        .concat();
+        let mut buf = filled(&bytes);
+        let mut decoder = Decoder::new(small(), Oversize::Skip);
+        assert_eq!(
+            decoder.next_view(&mut buf),
+            Ok(Some(View::Frame(&[0xda; 2])))
+        );
+        assert_eq!(
+            decoder.next_view(&mut buf),
+            Ok(Some(View::Skipped { len: 11 }))
+        );
+        assert_eq!(
+            decoder.next_view(&mut buf),
+            Ok(Some(View::Frame(&[0xda; 3])))
+        );
+        assert_eq!(decoder.next_view(&mut buf), Ok(Some(View::Control(stop))));
+        assert_eq!(decoder.next_view(&mut buf), Ok(None));
+        assert_eq!(buf.position(), (bytes.len() - 3) as u64);
+    }
+
+    #[test]
+    fn foreign_runs_are_validated() {
+        assert_eq!(Frames::count_of(b""), Ok(0));
+        assert_eq!(Frames::count_of(&[frame(1), frame(2)].concat()), Ok(2));
+        assert_eq!(
+            Frames::count_of(&[frame(1), vec![0; 4]].concat()),
+            Err(NotARun { offset: 5 })
+        );
+        assert_eq!(
+            Frames::count_of(&[frame(1), vec![0; 3]].concat()),
+            Err(NotARun { offset: 5 })
+        );
+        assert_eq!(Frames::count_of(&frame(3)[..6]), Err(NotARun { offset: 0 }));
+        assert_eq!(Frames::count_of(&[0xff; 8]), Err(NotARun { offset: 0 }));
+    }
+
+    #[test]
+    fn a_prefix_of_a_run_keeps_to_its_limit_but_has_a_frame() {
+        let run = [frame(3), frame(3), frame(9)].concat();
+        let rows = [
+            (0, (7, 1)),
+            (13, (7, 1)),
+            (14, (14, 2)),
+            (26, (14, 2)),
+            (27, (27, 3)),
+            (99, (27, 3)),
+        ];
+        for (max, want) in rows {
+            assert_eq!(Frames::prefix(&run, max), want, "at most {max}");
+        }
+        assert_eq!(Frames::prefix(&[], 10), (0, 0));
+    }
+}

@@ -171,3 +171,184 @@ fn powerdns_protobuf(word: [u8; 4], fifth: u8) -> bool {
     let typed = tag == 0x08 && (1..=4).contains(&value) && fifth == 0x12;
     len >= 8 && (typed || (tag == 0x0a && u16::from(value) < len && high < 0x10))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    #[test]
+    fn first_octets_are_told_apart() {
+        let rows: &[(&str, &[u8], Sniff)] = &[
+            ("READY", b"\0\0\0\0\0\0\0\x22", Sniff::Control),
+            ("the escape alone", b"\0\0\0\0", Sniff::Control),
+            (
+                "identity first",
+                b"\0\0\0\x81\x0a\x0adndist",
+                Sniff::RawData { len: 0x81 },
+            ),
+            (
+                "version first",
+                b"\0\0\0\x81\x12",
+                Sniff::RawData { len: 0x81 },
+            ),
+            (
+                "extra first",
+                b"\0\0\0\x81\x1a",
+                Sniff::RawData { len: 0x81 },
+            ),
+            (
+                "message first",
+                b"\0\0\0\x81\x72",
+                Sniff::RawData { len: 0x81 },
+            ),
+            (
+                "type first",
+                b"\0\0\0\x02\x78\x01",
+                Sniff::RawData { len: 2 },
+            ),
+            (
+                "the longest frame",
+                b"\0\x10\0\0\x0a",
+                Sniff::RawData { len: 0x10_0000 },
+            ),
+            ("one octet longer", b"\0\x10\0\x01\x0a", Sniff::Unknown),
+            (
+                "no dnstap tag",
+                b"\0\0\0\x81\x0b\x0adnsdist",
+                Sniff::Unknown,
+            ),
+            (
+                "gzip frame",
+                b"\0\0\0\x30\x1f\x8b\x08\0",
+                Sniff::RawData { len: 0x30 },
+            ),
+            (
+                "zstd frame",
+                b"\0\0\0\x24\x28\xb5\x2f\xfd",
+                Sniff::RawData { len: 0x24 },
+            ),
+            (
+                "lz4 frame",
+                b"\0\0\0\x2a\x04\x22\x4d\x18",
+                Sniff::RawData { len: 0x2a },
+            ),
+            (
+                "snappy frame",
+                b"\0\0\0\x2d\x82SNAPPY\0",
+                Sniff::RawData { len: 0x2d },
+            ),
+            (
+                "not quite gzip",
+                b"\0\0\0\x30\x1f\x8b\x09\0\0\0\0\0",
+                Sniff::Unknown,
+            ),
+            (
+                "a short frame like gzip",
+                b"\0\0\0\x02\x1f\x8b",
+                Sniff::Unknown,
+            ),
+            (
+                "TLS 1.0 to 1.3 hello",
+                b"\x16\x03\x01\0\xc8\x01",
+                Sniff::Tls,
+            ),
+            ("HTTP GET", b"GET /metrics HTTP/1.1", Sniff::Http),
+            ("HTTP/2 preface", b"PRI * HTTP/2.0", Sniff::Http),
+            ("HTTP POST", b"POST / HTTP/1.1", Sniff::Http),
+            (
+                "PowerDNS protobuf",
+                b"\0\x64\x08\x01\x12\x10",
+                Sniff::PowerDnsProtobuf,
+            ),
+            (
+                "two octets of length, dnstap inside",
+                b"\0\x5e\x0a\x0cmade",
+                Sniff::PowerDnsProtobuf,
+            ),
+            (
+                "gzip file",
+                b"\x1f\x8b\x08\0",
+                Sniff::Compressed(Codec::Gzip),
+            ),
+            (
+                "zstd file",
+                b"\x28\xb5\x2f\xfd",
+                Sniff::Compressed(Codec::Zstd),
+            ),
+            (
+                "lz4 file",
+                b"\x04\x22\x4d\x18",
+                Sniff::Compressed(Codec::Lz4),
+            ),
+            (
+                "xerial snappy file",
+                b"\x82SNAPPY\0",
+                Sniff::Compressed(Codec::Snappy),
+            ),
+            (
+                "framed snappy file",
+                b"\xff\x06\0\0sNaPpY",
+                Sniff::Compressed(Codec::Snappy),
+            ),
+            ("pcap", b"\xd4\xc3\xb2\xa1", Sniff::Pcap),
+            ("pcapng", b"\x0a\x0d\x0d\x0a", Sniff::Pcap),
+            ("syslog", b"<134>Nov 14", Sniff::Text),
+            ("noise", b"\xde\xad\xbe\xef\xff", Sniff::Unknown),
+            (
+                "the largest length",
+                b"\xff\xff\xff\xff\x0a",
+                Sniff::Unknown,
+            ),
+        ];
+        for (name, bytes, want) in rows {
+            assert_eq!(sniff(bytes, MIB), *want, "{name}");
+        }
+    }
+
+    #[test]
+    fn octets_one_at_a_time_lead_to_the_same_and_twelve_are_enough() {
+        let rows: &[&[u8]] = &[
+            b"\0\0\0\0\0\0\0\x22\0\0\0\x04",
+            b"\0\0\0\x2d\x82SNAPPY\0",
+            b"\0\0\0\x2d\x82SNAPPX\0",
+            b"\x16\x03\x01\0\xc8\x01\0\0\0\0\0\0",
+            b"\0\x64\x08\x01\x12\x10\0\0\0\0\0\0",
+            b"\0\0\0\x81\x0a\x0adnsdis",
+        ];
+        for row in rows {
+            assert_eq!(row.len(), ENOUGH);
+            let whole = sniff(row, MIB);
+            assert_ne!(whole, Sniff::NeedMore);
+            let first = (0..=ENOUGH)
+                .map(|n| sniff(&row[..n], MIB))
+                .find(|s| *s != Sniff::NeedMore);
+            assert_eq!(first, Some(whole), "{row:02x?}");
+        }
+    }
+
+    #[test]
+    fn fewer_than_four_octets_never_decide() {
+        for first in 0..=255 {
+            for n in 0..4 {
+                assert_eq!(sniff(&[first; 3][..n.min(3)], MIB), Sniff::NeedMore);
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_protocol_is_a_length_within_64_mebibytes() {
+        for first in 0..4u8 {
+            for rest in [
+                [0x00, 0x00, 0x01],
+                [0x03, 0x01, 0x00],
+                [0x22, 0x4d, 0x18],
+                [0x20, 0x20, 0x20],
+            ] {
+                let word = [first, rest[0], rest[1], rest[2]];
+                assert_eq!(foreign(&word, word), None, "{word:02x?}");
+            }
+        }
+    }
+}

@@ -581,3 +581,458 @@ impl Sender {
         matches!(self.state, SenderState::Done)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn types(names: &[&str]) -> Vec<ContentType> {
+        names
+            .iter()
+            .map(|name| ContentType::new(name.as_bytes().to_vec()).unwrap())
+            .collect()
+    }
+
+    fn control(kind: ControlKind, names: &[&str]) -> Control {
+        Control {
+            kind,
+            content_types: types(names),
+        }
+    }
+
+    /// A receiver of type "t" brought into a state by the control frames named, or by data.
+    fn receiver(mode: Mode, steps: &[&str]) -> Receiver {
+        let mut receiver = Receiver::new(mode, types(&["t"]));
+        for step in steps {
+            match *step {
+                "data" => assert_eq!(receiver.on_data(), Ok(Data::Deliver)),
+                name => drop(receiver.on_control(&control(kind(name), &[])).unwrap()),
+            }
+        }
+        receiver
+    }
+
+    fn kind(name: &str) -> ControlKind {
+        (1..=5)
+            .map(ControlKind::from)
+            .find(|k| k.as_str() == name)
+            .unwrap_or(ControlKind::Unknown(9))
+    }
+
+    fn event(receiver: &mut Receiver, name: &str) -> &'static str {
+        if name == "data" {
+            return match receiver.on_data() {
+                Ok(Data::Deliver) => "deliver",
+                Ok(Data::Discard) => "discard",
+                Err(error) => End::from(&error).as_str(),
+            };
+        }
+        match receiver.on_control(&control(kind(name), &[])) {
+            Ok(Action::Reply(reply)) if reply.kind == ControlKind::Accept => "ACCEPT",
+            Ok(Action::Started) => "started",
+            Ok(Action::Ignored(got)) if got == kind(name) => "ignore",
+            Ok(Action::Stopped { reply: None }) => "stopped",
+            Ok(Action::Stopped { reply: Some(reply) }) if reply.kind == ControlKind::Finish => {
+                "FINISH"
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => End::from(&error).as_str(),
+        }
+    }
+
+    #[test]
+    fn the_receiver_follows_the_table_in_its_documentation() {
+        use Mode::*;
+        const F: &str = "unexpected_frame";
+        const I: &str = "ignore";
+        const EVENTS: [&str; 7] = ["READY", "START", "data", "STOP", "ACCEPT", "FINISH", "?"];
+        type Row = (
+            &'static str,
+            Mode,
+            &'static [&'static str],
+            [&'static str; 7],
+            &'static str,
+        );
+        let rows: &[Row] = &[
+            (
+                "auto",
+                Auto,
+                &[],
+                ["ACCEPT", "started", "deliver", F, F, F, I],
+                "handshake_eof",
+            ),
+            (
+                "bi",
+                Bidirectional,
+                &[],
+                ["ACCEPT", F, F, F, F, F, I],
+                "handshake_eof",
+            ),
+            (
+                "uni",
+                Unidirectional,
+                &[],
+                [F, "started", F, F, F, F, I],
+                "handshake_eof",
+            ),
+            (
+                "raw",
+                Raw,
+                &[],
+                [I, I, "deliver", "stopped", I, I, I],
+                "clean",
+            ),
+            (
+                "await start",
+                Auto,
+                &["READY"],
+                ["ACCEPT", "started", F, F, F, F, I],
+                "handshake_eof",
+            ),
+            (
+                "streaming bi",
+                Auto,
+                &["READY", "START"],
+                [I, I, "deliver", "FINISH", I, I, I],
+                "no_stop",
+            ),
+            (
+                "streaming uni",
+                Auto,
+                &["START"],
+                [I, I, "deliver", "stopped", I, I, I],
+                "no_stop",
+            ),
+            (
+                "streaming raw",
+                Auto,
+                &["data"],
+                [I, I, "deliver", "stopped", I, I, I],
+                "clean",
+            ),
+            (
+                "done bi",
+                Auto,
+                &["READY", "START", "STOP"],
+                [I, I, "discard", I, I, I, I],
+                "clean",
+            ),
+            (
+                "done uni",
+                Auto,
+                &["START", "data", "STOP"],
+                [I, I, "discard", I, I, I, I],
+                "clean",
+            ),
+        ];
+        for (name, mode, steps, want, eof) in rows {
+            for (at, want) in EVENTS.into_iter().zip(want) {
+                assert_eq!(
+                    event(&mut receiver(*mode, steps), at),
+                    *want,
+                    "{name}: {at}"
+                );
+            }
+            let ended = receiver(*mode, steps);
+            assert_eq!(ended.on_eof(false).as_str(), *eof, "{name}: EOF");
+            let mid = if ended.stopped() {
+                "clean"
+            } else {
+                "truncated"
+            };
+            assert_eq!(
+                ended.on_eof(true).as_str(),
+                mid,
+                "{name}: EOF within a frame"
+            );
+        }
+    }
+
+    #[test]
+    fn content_types_are_negotiated_with_an_empty_list_as_wildcard() {
+        const MISMATCH: &str = "content_type_mismatch";
+        let rows: &[(&[&str], &[&str], Result<Option<&str>, &str>)] = &[
+            (&["t"], &["t"], Ok(Some("t"))),
+            (&["t"], &["u"], Err(MISMATCH)),
+            (&["t"], &[], Ok(Some("t"))),
+            (&[], &["u", "v"], Ok(Some("u"))),
+            (&[], &[], Ok(None)),
+            (&["t"], &["u", "t"], Ok(Some("t"))),
+            (&["a", "b", "c"], &["d", "c", "b"], Ok(Some("b"))),
+            (&["t"], &[""], Err(MISMATCH)),
+            (&["t"], &["t\0"], Err(MISMATCH)),
+            (&["t"], &["T"], Err(MISMATCH)),
+        ];
+        for (ours, theirs, want) in rows {
+            let mut receiver = Receiver::new(Mode::Auto, types(ours));
+            let got = receiver.on_control(&control(ControlKind::Ready, theirs));
+            let got = got
+                .as_ref()
+                .map_err(|error| End::from(error).as_str())
+                .map(|action| match action {
+                    Action::Reply(accept) => {
+                        assert!(
+                            accept.content_types.len() <= 1,
+                            "unbound reads only the first"
+                        );
+                        accept.content_types.first().cloned()
+                    }
+                    other => panic!("{other:?}"),
+                });
+            let want = (*want).map(|t| t.map(|t| types(&[t]).remove(0)));
+            assert_eq!(got, want, "ours {ours:?}, READY {theirs:?}");
+
+            // START may carry one type only, so only such rows say something about it.
+            if theirs.len() <= 1 {
+                let mut receiver = Receiver::new(Mode::Auto, types(ours));
+                let got = receiver.on_control(&control(ControlKind::Start, theirs));
+                assert_eq!(got.is_ok(), want.is_ok(), "ours {ours:?}, START {theirs:?}");
+                assert_eq!(receiver.content_type(), want.unwrap_or(None).as_ref());
+            }
+        }
+    }
+
+    #[test]
+    fn start_after_ready_may_leave_its_type_out_or_name_any_of_ours() {
+        let mut receiver = Receiver::new(Mode::Auto, types(&["a", "b"]));
+        let _ = receiver
+            .on_control(&control(ControlKind::Ready, &["b", "a"]))
+            .unwrap();
+        assert_eq!(receiver.content_type(), Some(&types(&["a"])[0]));
+        let mut silent = receiver.clone();
+        assert_eq!(
+            silent.on_control(&control(ControlKind::Start, &[])),
+            Ok(Action::Started)
+        );
+        assert_eq!(silent.content_type(), Some(&types(&["a"])[0]));
+        assert_eq!(
+            receiver.on_control(&control(ControlKind::Start, &["b"])),
+            Ok(Action::Started)
+        );
+        assert_eq!(receiver.content_type(), Some(&types(&["b"])[0]));
+        assert_eq!(receiver.dialect(), Some(Dialect::Bidirectional));
+    }
+
+    #[test]
+    fn the_first_octets_of_another_protocol_are_refused_by_name() {
+        let rows: &[(Mode, &[u8], Result<bool, &str>)] = &[
+            (Mode::Auto, b"\0\0\0\0", Ok(true)),
+            (Mode::Auto, b"\0\0", Ok(false)),
+            (Mode::Auto, b"\0\0\0\x05\x0a", Ok(true)),
+            (Mode::Auto, b"\0\0\0\x05\xff", Err("wrong_protocol")),
+            (Mode::Raw, b"\0\0\0\x05\xff", Ok(true)),
+            (Mode::Raw, b"GET / HTTP", Err("http")),
+            (
+                Mode::Bidirectional,
+                b"\0\0\0\x05\x0a",
+                Err("wrong_protocol"),
+            ),
+            (
+                Mode::Unidirectional,
+                b"\0\0\0\x05\x0a",
+                Err("wrong_protocol"),
+            ),
+            (Mode::Auto, b"\x16\x03\x01\x02\0\x01", Err("tls")),
+            (Mode::Auto, b"\0\x64\x08\x01\x12", Err("powerdns_protobuf")),
+            (Mode::Auto, b"<14>Jan 1", Err("wrong_protocol")),
+        ];
+        for (mode, bytes, want) in rows {
+            let got = Receiver::new(*mode, types(&["t"])).check_first(bytes, 1 << 20);
+            assert_eq!(
+                got.as_ref()
+                    .map_err(|error| End::from(error).as_str())
+                    .copied(),
+                *want,
+                "{mode:?} {bytes:02x?}"
+            );
+        }
+    }
+
+    #[test]
+    fn sender_and_receiver_understand_each_other_in_every_dialect() {
+        for dialect in [
+            Dialect::Bidirectional,
+            Dialect::Unidirectional,
+            Dialect::Raw,
+        ] {
+            let mut sender = Sender::new(dialect, types(&["t"]));
+            let mut receiver = Receiver::new(Mode::Auto, types(&["t"]));
+            let mut wire: Vec<Control> = sender.start().into_iter().collect();
+            while let Some(frame) = wire.pop() {
+                if let Action::Reply(reply) = receiver.on_control(&frame).unwrap() {
+                    match sender.on_control(&reply).unwrap() {
+                        SenderAction::Start(start) => wire.push(start),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            assert!(sender.streaming());
+            assert_eq!(receiver.on_data(), Ok(Data::Deliver));
+            assert_eq!(
+                (receiver.streaming(), receiver.dialect()),
+                (true, Some(dialect))
+            );
+            if let Some(stop) = sender.stop() {
+                if let Action::Stopped {
+                    reply: Some(finish),
+                } = receiver.on_control(&stop).unwrap()
+                {
+                    assert_eq!(sender.on_control(&finish), Ok(SenderAction::Finished));
+                }
+            }
+            assert!(sender.finished());
+            assert_eq!(
+                (sender.on_eof(false), receiver.on_eof(false)),
+                (End::Clean, End::Clean),
+                "{dialect:?}"
+            );
+        }
+    }
+
+    fn sender(dialect: Dialect, steps: &[&str]) -> Sender {
+        let mut sender = Sender::new(dialect, types(&["t"]));
+        for step in steps {
+            match *step {
+                "start" => drop(sender.start()),
+                "stop" => drop(sender.stop()),
+                name => drop(sender.on_control(&control(kind(name), &[])).unwrap()),
+            }
+        }
+        sender
+    }
+
+    #[test]
+    fn the_sender_follows_the_table_in_its_documentation() {
+        use Dialect::*;
+        const F: &str = "unexpected_frame";
+        const I: &str = "ignore";
+        const EVENTS: [&str; 6] = ["ACCEPT", "FINISH", "READY", "START", "STOP", "?"];
+        type Row = (
+            &'static [&'static str],
+            Dialect,
+            [&'static str; 6],
+            &'static str,
+            Option<ControlKind>,
+        );
+        let rows: &[Row] = &[
+            (
+                &[],
+                Bidirectional,
+                [F, F, F, F, F, I],
+                "handshake_eof",
+                None,
+            ),
+            (
+                &["start"],
+                Bidirectional,
+                ["START", F, F, F, F, I],
+                "handshake_eof",
+                None,
+            ),
+            (
+                &["start", "ACCEPT"],
+                Bidirectional,
+                [I, I, I, I, I, I],
+                "no_stop",
+                Some(ControlKind::Stop),
+            ),
+            (
+                &["start", "ACCEPT", "stop"],
+                Bidirectional,
+                [I, "done", I, I, I, I],
+                "no_finish",
+                None,
+            ),
+            (
+                &["start", "ACCEPT", "stop", "FINISH"],
+                Bidirectional,
+                [I, I, I, I, I, I],
+                "clean",
+                None,
+            ),
+            (
+                &["start"],
+                Unidirectional,
+                [I, I, I, I, I, I],
+                "no_stop",
+                Some(ControlKind::Stop),
+            ),
+            (
+                &["start", "stop"],
+                Unidirectional,
+                [I, I, I, I, I, I],
+                "clean",
+                None,
+            ),
+            (&["start"], Raw, [I, I, I, I, I, I], "no_stop", None),
+            (&["start", "stop"], Raw, [I, I, I, I, I, I], "clean", None),
+        ];
+        for (steps, dialect, want, eof, stop) in rows {
+            for (at, want) in EVENTS.into_iter().zip(want) {
+                let got = match sender(*dialect, steps).on_control(&control(kind(at), &[])) {
+                    Ok(SenderAction::Start(start))
+                        if start == control(ControlKind::Start, &["t"]) =>
+                    {
+                        "START"
+                    }
+                    Ok(SenderAction::Ignored(_)) => I,
+                    Ok(SenderAction::Finished) => "done",
+                    Ok(other) => panic!("{other:?}"),
+                    Err(error) => End::from(&error).as_str(),
+                };
+                assert_eq!(got, *want, "{dialect:?} {steps:?}: {at}");
+            }
+            let mut ended = sender(*dialect, steps);
+            assert_eq!(ended.on_eof(false).as_str(), *eof, "{dialect:?} {steps:?}");
+            assert!(ended.on_data().is_err());
+            assert_eq!(ended.stop().map(|c| c.kind), *stop, "{dialect:?} {steps:?}");
+            assert!(!ended.streaming());
+        }
+        assert_eq!(
+            sender(Bidirectional, &["start"]).on_eof(true),
+            End::Truncated
+        );
+    }
+
+    #[test]
+    fn a_sender_starts_with_the_accepted_type_and_refuses_a_foreign_one() {
+        let rows: &[(&[&str], &[&str], Result<&[&str], ()>)] = &[
+            (&["a", "b"], &["b"], Ok(&["b"])),
+            (&["a", "b"], &[], Ok(&["a"])),
+            (&["a", "b"], &["c"], Err(())),
+            (&[], &["c"], Ok(&["c"])),
+            (&[], &[], Ok(&[])),
+        ];
+        for (ours, accepted, want) in rows {
+            let mut sender = Sender::new(Dialect::Bidirectional, types(ours));
+            assert_eq!(sender.start(), Some(control(ControlKind::Ready, ours)));
+            assert_eq!(sender.start(), None, "once");
+            let got = sender.on_control(&control(ControlKind::Accept, accepted));
+            let want = (*want).map(|names| SenderAction::Start(control(ControlKind::Start, names)));
+            assert_eq!(
+                got.map_err(|_| ()),
+                want,
+                "ours {ours:?}, ACCEPT {accepted:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_closed_connection_after_stop_is_success_where_finish_is_optional() {
+        let mut sender = Sender::new(Dialect::Bidirectional, types(&["t"])).finish_optional(true);
+        sender.start();
+        let _ = sender
+            .on_control(&control(ControlKind::Accept, &[]))
+            .unwrap();
+        assert_eq!(sender.on_eof(false), End::NoStop);
+        sender.stop();
+        assert_eq!(sender.on_eof(false), End::Clean);
+    }
+
+    #[test]
+    fn every_end_has_a_label_of_its_own() {
+        let labels: std::collections::BTreeSet<_> =
+            End::ALL.iter().map(|end| end.as_str()).collect();
+        assert_eq!(labels.len(), End::ALL.len());
+    }
+}
