@@ -1,0 +1,351 @@
+//! The intake: one connection's life, from its first byte to its last frame handed over.
+//!
+//! It reads runs from the link, sends them through the stages in place, posts them in the ledger and hands what is kept to
+//! the fan. While a lane makes it wait it goes on reading within a budget, because a sender that stops waits for our FINISH:
+//! libfstrm senders (BIND, Knot) hang in their own shutdown until it comes. When the stream has ended the socket is closed
+//! at once, and what still waits is handed over after that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::dnstap::DnstapView;
+use crate::fstrm::compress::CompressReason;
+use crate::fstrm::{Dialect, Frames};
+use crate::ids::{DropSlot, ListenerId};
+use crate::link::fstrm::{Event, Link, LinkError};
+use crate::pipeline::batch::{Batch, Origin};
+use crate::pipeline::fan::Fan;
+use crate::pipeline::ledger::{Arrival, Ledger};
+use crate::pipeline::stage::{Chain, Kept};
+use crate::shutdown::{Phase, Signal};
+
+/// While we stop: a TCP sender that has been silent this long has nothing more on the way.
+const QUIET_BEFORE_CLOSE: Duration = Duration::from_millis(100);
+/// While we stop: a TCP sender that never falls silent is cut after this time.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// Memory that connections may use to read on while an output makes them wait, shared by all.
+#[derive(Debug)]
+pub struct ReadAhead {
+    used: AtomicUsize,
+    max: usize,
+    per_connection: usize,
+}
+
+impl ReadAhead {
+    /// `max` bytes in all, `per_connection` bytes for each. More than a socket's buffers hold (some 200 KiB for a Unix
+    /// socket, up to 6 MiB for TCP) lets a STOP that waits behind them be seen.
+    pub fn new(max: usize, per_connection: usize) -> Self {
+        Self {
+            used: AtomicUsize::new(0),
+            max,
+            per_connection,
+        }
+    }
+
+    fn allows(&self, held: usize) -> bool {
+        held < self.per_connection && self.used.load(Ordering::Relaxed) < self.max
+    }
+
+    fn change(&self, from: usize, to: usize) {
+        if to >= from {
+            self.used.fetch_add(to - from, Ordering::Relaxed);
+        } else {
+            self.used.fetch_sub(from - to, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The places where a listener itself drops frames.
+#[derive(Clone, Debug)]
+pub struct ListenerSlots {
+    oversized: DropSlot,
+    undecompressed: Vec<(CompressReason, DropSlot)>,
+}
+
+impl ListenerSlots {
+    /// Registers them for the listener `name`.
+    pub fn register(ledger: &Ledger, name: &str) -> Self {
+        let at = format!("listener:{name}");
+        let undecompressed = CompressReason::ALL
+            .map(|r| (r, ledger.register_drop(&at, r.as_str())))
+            .to_vec();
+        Self {
+            oversized: ledger.register_drop(&at, "oversized"),
+            undecompressed,
+        }
+    }
+
+    fn of(&self, reason: CompressReason) -> DropSlot {
+        self.undecompressed
+            .iter()
+            .find(|s| s.0 == reason)
+            .map_or(self.oversized, |s| s.1)
+    }
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub struct Closed {
+    /// A label value of `tapflow_connections_closed_total`.
+    pub reason: &'static str,
+    /// The error, where there was one.
+    pub error: Option<LinkError>,
+    /// Data frames received.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Control frames that were ignored.
+    pub ignored: u64,
+}
+
+/// The reason of a connection that we ended because the process stops.
+pub const REASON_SHUTDOWN: &str = "shutdown";
+
+/// What every connection of a listener is given.
+#[derive(Debug)]
+pub struct Shared {
+    /// The ledger.
+    pub ledger: Ledger,
+    /// The listener's account.
+    pub listener: ListenerId,
+    /// Where the listener drops.
+    pub slots: ListenerSlots,
+    /// The read-ahead budget.
+    pub read_ahead: Arc<ReadAhead>,
+}
+
+/// One connection on its way through the pipeline.
+pub struct Intake<S, G> {
+    link: Option<Link<S>>,
+    /// Held as long as the socket is open, and dropped with it.
+    guard: Option<G>,
+    chain: Chain,
+    fan: Fan,
+    shared: Arc<Shared>,
+    origin: Arc<Origin>,
+    arrival: Arrival,
+    held: usize,
+    frames: u64,
+    bytes: u64,
+    ignored: u64,
+}
+
+enum Step {
+    Go,
+    Ended(&'static str, Option<LinkError>),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
+    /// A connection whose stages are `chain` and whose outputs are behind `fan`.
+    pub fn new(link: Link<S>, guard: G, chain: Chain, fan: Fan, shared: Arc<Shared>, origin: Arc<Origin>) -> Self {
+        Self {
+            link: Some(link),
+            guard: Some(guard),
+            chain,
+            fan,
+            shared,
+            origin,
+            arrival: Arrival::default(),
+            held: 0,
+            frames: 0,
+            bytes: 0,
+            ignored: 0,
+        }
+    }
+
+    /// Runs until the stream has ended and everything of it has been handed over, or given up and counted. `refuse_more`
+    /// is called when the process stops (see `transport::Stream::refuse_more`).
+    pub async fn run(mut self, mut signal: Signal, refuse_more: impl Fn(&S) -> bool) -> Closed {
+        let (mut reason, error) = self.stream(&mut signal).await;
+        if reason == REASON_SHUTDOWN {
+            reason = self.drain(&mut signal, refuse_more).await;
+        }
+        if let Some(mut link) = self.link.take() {
+            // The peer may be gone; there is nobody to tell.
+            let _ = link.shutdown().await;
+        }
+        self.guard = None;
+        self.hand_over(&mut signal).await;
+        Closed {
+            reason,
+            error,
+            frames: self.frames,
+            bytes: self.bytes,
+            ignored: self.ignored,
+        }
+    }
+
+    /// Reads until the stream ends or the process stops.
+    async fn stream(&mut self, signal: &mut Signal) -> (&'static str, Option<LinkError>) {
+        loop {
+            let waiting = self.fan.backlog_bytes() > 0;
+            self.note_backlog();
+            let may_read = !waiting || self.shared.read_ahead.allows(self.held);
+            let Some(link) = &mut self.link else {
+                return (REASON_SHUTDOWN, None);
+            };
+            let event = tokio::select! {
+                biased;
+                () = signal.reached(Phase::Draining) => return (REASON_SHUTDOWN, None),
+                () = self.fan.room(), if waiting => None,
+                event = link.next(), if may_read => Some(event),
+            };
+            if waiting {
+                self.fan.retry();
+            }
+            if let Some(event) = event
+                && let Step::Ended(reason, error) = self.on_event(event).await
+            {
+                return (reason, error);
+            }
+        }
+    }
+
+    /// The process stops: takes what the sender has already written, then tells it and closes.
+    async fn drain(&mut self, signal: &mut Signal, refuse_more: impl Fn(&S) -> bool) -> &'static str {
+        let Some(link) = &self.link else { return REASON_SHUTDOWN };
+        let told = refuse_more(link.io());
+        let deadline = tokio::time::Instant::now() + DRAIN_MAX;
+        let reason = loop {
+            self.fan.retry();
+            self.note_backlog();
+            let waiting = self.fan.backlog_bytes() > 0;
+            let may_read = !waiting || self.shared.read_ahead.allows(self.held);
+            let Some(link) = &mut self.link else {
+                break REASON_SHUTDOWN;
+            };
+            let event = tokio::select! {
+                biased;
+                () = signal.reached(Phase::Aborting) => break REASON_SHUTDOWN,
+                event = link.next(), if may_read => event,
+                () = self.fan.room(), if waiting => continue,
+                () = tokio::time::sleep(QUIET_BEFORE_CLOSE), if !told && !waiting => break REASON_SHUTDOWN,
+                () = tokio::time::sleep_until(deadline), if !told => break REASON_SHUTDOWN,
+            };
+            match self.on_event(event).await {
+                Step::Go => {}
+                // A stream that ended by itself while we stopped ended well; an end that we caused is ours.
+                Step::Ended("clean", _) => break "clean",
+                Step::Ended(..) => break REASON_SHUTDOWN,
+            }
+        };
+        if let Some(link) = &mut self.link {
+            let _ = tokio::time::timeout(QUIET_BEFORE_CLOSE, link.finish_early()).await;
+        }
+        reason
+    }
+
+    /// Hands over what waits, until it is gone or the process gives up.
+    async fn hand_over(&mut self, signal: &mut Signal) {
+        while !self.fan.retry() {
+            self.note_backlog();
+            tokio::select! {
+                biased;
+                () = signal.reached(Phase::Aborting) => {
+                    self.fan.give_up();
+                }
+                () = self.fan.room() => {}
+            }
+        }
+        self.note_backlog();
+    }
+
+    fn note_backlog(&mut self) {
+        let now = self.fan.backlog_bytes();
+        if now != self.held {
+            self.shared.read_ahead.change(self.held, now);
+            self.held = now;
+        }
+    }
+
+    async fn on_event(&mut self, event: Result<Event, LinkError>) -> Step {
+        match event {
+            Ok(Event::Run { frames, wire_bytes }) => {
+                self.on_run(frames, wire_bytes);
+                // A sender that never pauses must not keep the others from their turn.
+                tokio::task::yield_now().await;
+            }
+            Ok(Event::Skipped { len }) => self.on_lost(self.shared.slots.oversized, u64::from(len) + 4),
+            Ok(Event::Undecompressed { error, wire_bytes }) => {
+                tracing::debug!(%error, "a compressed frame is lost");
+                self.on_lost(self.shared.slots.of(error.reason), wire_bytes as u64);
+            }
+            Ok(Event::Ignored) => self.ignored += 1,
+            Ok(Event::Started { dialect }) => self.on_started(dialect),
+            Ok(Event::Stopped) => return Step::Ended("clean", None),
+            Ok(Event::Eof(end)) => return Step::Ended(end.as_str(), None),
+            Err(error) => return Step::Ended(error.reason(), Some(error)),
+        }
+        Step::Go
+    }
+
+    fn on_started(&self, dialect: Dialect) {
+        tracing::debug!(dialect = dialect.as_str(), "stream started");
+    }
+
+    fn on_run(&mut self, frames: usize, wire_bytes: usize) {
+        let Some(link) = &mut self.link else { return };
+        if self.frames == 0 {
+            note_identity(link.run());
+        }
+        let received = SystemTime::now();
+        let arrival = &mut self.arrival;
+        arrival.dropped.clear();
+        (arrival.received, arrival.filtered, arrival.kept) = (0, 0, 0);
+        arrival.bytes = wire_bytes as u64;
+        let kept = self.chain.process(link.run(), frames, &self.origin, received, arrival);
+        self.shared.ledger.arrive(self.shared.listener, arrival);
+        self.frames += arrival.received;
+        self.bytes += arrival.bytes;
+        let count = arrival.kept as usize;
+        if !self.fan.keeps_bytes() {
+            self.fan.deliver_inline(arrival.kept);
+            return;
+        }
+        let bytes = match kept {
+            Kept::None => return,
+            Kept::All => link.take_run(),
+            Kept::Some(bytes) => bytes,
+        };
+        self.fan.push(&Batch::new(self.origin.clone(), received, bytes, count));
+    }
+
+    fn on_lost(&mut self, slot: DropSlot, bytes: u64) {
+        let arrival = Arrival {
+            received: 1,
+            bytes,
+            filtered: 0,
+            dropped: vec![(slot, 1)],
+            kept: 0,
+        };
+        self.shared.ledger.arrive(self.shared.listener, &arrival);
+        self.frames += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl<S, G> Drop for Intake<S, G> {
+    fn drop(&mut self) {
+        self.shared.read_ahead.change(self.held, 0);
+    }
+}
+
+/// Puts the first frame's identity on the connection's span.
+fn note_identity(run: &[u8]) {
+    let Some(payload) = Frames::new(run).next() else { return };
+    if let Ok(DnstapView {
+        identity: Some(identity),
+        ..
+    }) = DnstapView::parse(payload)
+    {
+        // An identity is whatever the sender says; a log line gets the printable start of it.
+        let shown: String = String::from_utf8_lossy(identity.get(..64).unwrap_or(identity))
+            .escape_default()
+            .collect();
+        tracing::Span::current().record("identity", shown);
+    }
+}
