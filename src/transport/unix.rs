@@ -29,13 +29,20 @@ pub struct Access {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    id: (u64, u64),
+    id: FileId,
+}
+
+/// Device, inode and time of making: an inode's number alone is used again at once for the next file.
+type FileId = (u64, u64, i64, i64);
+
+fn file_id(meta: &fs::Metadata) -> FileId {
+    (meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec())
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // Somebody may have started in our place meanwhile; their socket is not ours to remove.
-        if fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.id) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|m| file_id(&m) == self.id) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -62,7 +69,7 @@ pub fn bind(path: &Path, access: &Access) -> Result<(UnixListener, SocketFile), 
     let meta = fs::symlink_metadata(path).map_err(|e| explain(e, path))?;
     let file = SocketFile {
         path: path.to_owned(),
-        id: (meta.dev(), meta.ino()),
+        id: file_id(&meta),
     };
     // Until listen() a connect is refused, so nobody gets in before mode and owner are right.
     apply(path, access)?;
