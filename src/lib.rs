@@ -27,6 +27,6 @@ pub mod stages;
 
 pub mod config;
 
-//pub mod app;
+pub mod app;
 
 pub mod cli;

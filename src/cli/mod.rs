@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod check_config;
-//pub mod serve;
+pub mod serve;
 pub mod servers;
 
 /// Exit codes beyond 0 (well), 1 (failed) and 2 (wrong command line).
@@ -47,7 +47,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Take dnstap in
-    //Serve(serve::ServeArgs),
+    Serve(serve::ServeArgs),
     /// Check a configuration file
     CheckConfig(check_config::CheckConfigArgs),
 }
@@ -58,7 +58,7 @@ pub enum Command {
 /// What kept it from its work; `main` prints it.
 pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
-        //Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::CheckConfig(args) => check_config::run(args),
     }
 }

@@ -1,0 +1,240 @@
+//! A listener's accept loop: decides who may come in, and gives every connection a task of its own at once, so that a
+//! sender that says nothing delays nobody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use metrics::{Counter, Gauge};
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+use crate::fstrm::compress::{Codec, Compression};
+use crate::fstrm::{self, BufOptions, BufPool, ContentType, End, Limits};
+use crate::ids::ConnId;
+use crate::link::fstrm::{Link, LinkError, Options};
+use crate::log_limit::LogLimit;
+use crate::pipeline::batch::Origin;
+use crate::pipeline::fan::Fan;
+use crate::pipeline::intake::{Closed, Intake, ListenerSlots, REASON_SHUTDOWN, ReadAhead, Shared};
+use crate::pipeline::lane::Lane;
+use crate::pipeline::ledger::Ledger;
+use crate::pipeline::stage::{Chain, StageFactory};
+use crate::shutdown::{Phase, Signal};
+use crate::telemetry::{self, Telemetry};
+use crate::transport::admission::{Admission, Permit, Refusal};
+use crate::transport::options::{ListenerMode, ListenerOptions, Oversize, ReceiveCompression};
+use crate::transport::{BindOptions, Bound, Peer, Stream, unix};
+
+/// Free read buffers that a listener keeps for its next connections.
+const POOL_KEEP: usize = 64;
+/// After a failed accept (out of descriptors, say) the loop rests, or it would spin.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// At most one log line in this time for what any outsider can cause, for each kind.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How the configuration's listener is bound.
+pub fn bind_options(options: &ListenerOptions) -> BindOptions {
+    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+    BindOptions {
+        address: options.uri.clone(),
+        access: unix::Access { mode: options.socket_mode.0, owner: some(&options.owner), group: some(&options.group) },
+        receive_buffer: options.receive_buffer.as_usize(),
+        keepalive: options.keepalive.get(),
+    }
+}
+
+/// How the configuration's listener speaks.
+pub fn link_options(options: &ListenerOptions) -> Options {
+    let codec = match options.compression {
+        ReceiveCompression::Auto => Compression::Auto,
+        ReceiveCompression::Off => Compression::Off,
+        ReceiveCompression::Gzip => Compression::Codec(Codec::Gzip),
+        ReceiveCompression::Lz4 => Compression::Codec(Codec::Lz4),
+        ReceiveCompression::Snappy => Compression::Codec(Codec::Snappy),
+        ReceiveCompression::Zstd => Compression::Codec(Codec::Zstd),
+    };
+    Options {
+        mode: match options.mode {
+            ListenerMode::Auto => fstrm::Mode::Auto,
+            ListenerMode::Bidirectional => fstrm::Mode::Bidirectional,
+            ListenerMode::Unidirectional => fstrm::Mode::Unidirectional,
+            ListenerMode::Raw => fstrm::Mode::Raw,
+        },
+        content_types: vec![ContentType::DNSTAP],
+        limits: Limits {
+            control_len_max: options.control_frame_max.as_usize(),
+            data_len_max: options.data_frame_max.as_usize(),
+            ..Limits::default()
+        },
+        oversize: match options.oversize {
+            Oversize::Skip => fstrm::Oversize::Skip,
+            Oversize::Close => fstrm::Oversize::Close,
+        },
+        compression: codec,
+        decompressed_max: options.decompressed_max.as_usize(),
+        handshake_timeout: options.handshake_timeout.0,
+        idle_timeout: options.idle_timeout.get(),
+        read_size: options.read_size.as_usize(),
+        buffer: BufOptions {
+            initial_capacity: options.initial_buffer.as_usize(),
+            growth_limit: usize::try_from(options.buffer_limit()).unwrap_or(usize::MAX),
+        },
+    }
+}
+
+/// One listener.
+pub struct Listener {
+    name: Arc<str>,
+    link: Options,
+    admission: Arc<Admission>,
+    pool: BufPool,
+    shared: Arc<Shared>,
+    stages: Arc<[Box<dyn StageFactory>]>,
+    lanes: Vec<Lane>,
+    counters: Arc<Counters>,
+}
+
+struct Counters {
+    accepted: Counter,
+    active: Gauge,
+    ignored: Counter,
+    closed: HashMap<&'static str, Counter>,
+    logs: HashMap<&'static str, LogLimit>,
+}
+
+impl Counters {
+    fn new(name: &str, telemetry: &Telemetry) -> Self {
+        let reasons = || {
+            let ends = End::ALL.iter().map(|e| e.as_str());
+            let refusals = Refusal::ALL.iter().map(|r| r.as_str());
+            ends.chain(refusals).chain(LinkError::OWN_REASONS).chain([REASON_SHUTDOWN, "accept_error"])
+        };
+        Self {
+            accepted: telemetry.counter(telemetry::CONNECTIONS_ACCEPTED, &[name]),
+            active: telemetry.gauge(telemetry::CONNECTIONS_ACTIVE, &[name]),
+            ignored: telemetry.counter(telemetry::CONTROL_FRAMES_IGNORED, &[name]),
+            closed: reasons().map(|r| (r, telemetry.counter(telemetry::CONNECTIONS_CLOSED, &[name, r]))).collect(),
+            logs: reasons().map(|r| (r, LogLimit::new(LOG_INTERVAL))).collect(),
+        }
+    }
+
+    fn closed(&self, reason: &'static str) {
+        if let Some(counter) = self.closed.get(reason) {
+            counter.increment(1);
+        }
+    }
+
+    /// Whether to log an event of this kind now, and how many like it were not logged.
+    fn may_log(&self, reason: &'static str) -> Option<u64> {
+        self.logs.get(reason).map_or(Some(0), |l| l.pass(Instant::now()))
+    }
+}
+
+/// What an open socket holds; dropped with the socket.
+struct OpenGuard {
+    _permit: Permit,
+    counters: Arc<Counters>,
+}
+
+impl Drop for OpenGuard {
+    fn drop(&mut self) {
+        self.counters.active.decrement(1.0);
+    }
+}
+
+impl Listener {
+    /// A listener with these settings, stages and outputs.
+    pub fn new(
+        options: &ListenerOptions,
+        ledger: &Ledger,
+        telemetry: &Telemetry,
+        stages: &Arc<[Box<dyn StageFactory>]>,
+        lanes: &[Lane],
+        read_ahead: Arc<ReadAhead>,
+    ) -> Self {
+        let allow = options.allow.iter().map(|net| net.0).collect();
+        let (max, per_peer) = (options.connections_max as usize, options.connections_per_peer_max as usize);
+        let shared = Shared {
+            ledger: ledger.clone(),
+            listener: ledger.register_listener(&options.name),
+            slots: ListenerSlots::register(ledger, &options.name),
+            read_ahead,
+        };
+        Self {
+            name: options.name.as_str().into(),
+            link: link_options(options),
+            admission: Arc::new(Admission::new(allow, max, per_peer)),
+            pool: BufPool::new(options.read_size.as_usize(), POOL_KEEP),
+            shared: Arc::new(shared),
+            stages: stages.clone(),
+            lanes: lanes.to_vec(),
+            counters: Arc::new(Counters::new(&options.name, telemetry)),
+        }
+    }
+
+    /// Accepts until the process stops. Every connection's task holds a clone of `running`.
+    pub async fn run(self, socket: Bound, bind: BindOptions, mut signal: Signal, running: mpsc::Sender<()>) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = signal.reached(Phase::Draining) => break,
+                accepted = socket.accept(&bind) => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.admit(stream, peer, &signal, &running),
+                Err(error) => {
+                    self.counters.closed("accept_error");
+                    if let Some(more) = self.counters.may_log("accept_error") {
+                        tracing::warn!(listener = &*self.name, %error, more, "cannot accept a connection; is the limit of open files too low?");
+                    }
+                    tokio::time::sleep(ACCEPT_REST).await;
+                }
+            }
+        }
+    }
+
+    fn admit(&self, stream: Stream, peer: Peer, signal: &Signal, running: &mpsc::Sender<()>) {
+        self.counters.accepted.increment(1);
+        let permit = match self.admission.admit(peer.key) {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let reason = refusal.as_str();
+                self.counters.closed(reason);
+                if let Some(more) = self.counters.may_log(reason) {
+                    tracing::warn!(listener = &*self.name, peer = peer.text, reason, more, "refused a connection");
+                }
+                return;
+            }
+        };
+        self.counters.active.increment(1.0);
+        let guard = OpenGuard { _permit: permit, counters: self.counters.clone() };
+        let origin = Arc::new(Origin { conn: ConnId::next(), listener: self.name.clone(), peer: peer.text });
+        let span = tracing::info_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
+        let chain = Chain::new(self.stages.iter().map(|f| f.build(&origin)).collect());
+        let link = Link::new(stream, self.link.clone(), self.pool.clone());
+        let intake = Intake::new(link, guard, chain, Fan::new(&self.lanes), self.shared.clone(), origin);
+        let (signal, running, counters) = (signal.clone(), running.clone(), self.counters.clone());
+        let task = async move {
+            tracing::debug!("connected");
+            let closed = intake.run(signal, Stream::refuse_more).await;
+            counters.closed(closed.reason);
+            counters.ignored.increment(closed.ignored);
+            log_close(&closed, &counters);
+            drop(running);
+        };
+        tokio::spawn(task.instrument(span));
+    }
+}
+
+fn log_close(closed: &Closed, counters: &Counters) {
+    let (reason, frames, bytes) = (closed.reason, closed.frames, closed.bytes);
+    match &closed.error {
+        None => tracing::info!(reason, frames, bytes, "closed"),
+        Some(error) => {
+            if let Some(more) = counters.may_log(reason) {
+                tracing::warn!(reason, frames, bytes, %error, more, "closed");
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The service: builds everything from a configuration, runs it, and stops it in order.
+//!
+//! [`Service::start`] binds and spawns; when it returns, every listener is bound and frames flow. [`Service::stop`] is the
+//! way down: no new connections, what senders have written is taken, outputs drain until the deadline, what is left is given
+//! up and counted, and the ledger says what became of every frame. [`listen`] holds the accept loop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::config::Config;
+use crate::http;
+use crate::outputs::{self, OutputContext};
+use crate::pipeline::intake::ReadAhead;
+use crate::pipeline::lane::Lane;
+use crate::pipeline::ledger::{Ledger, OutputDrop, Snapshot};
+use crate::pipeline::stage::{StageContext, StageFactory};
+use crate::shutdown::{self, Phase, Signal, Trigger};
+use crate::stages;
+use crate::telemetry::Telemetry;
+use crate::transport::Bound;
+use crate::units::Endpoint;
+
+pub mod listen;
+
+/// Read-ahead of all connections that an output makes wait, in bytes; see [`ReadAhead`].
+pub const READ_AHEAD_MAX: usize = 64 * 1024 * 1024;
+/// Read-ahead of one connection, in bytes: more than the socket buffers of a TCP connection grow to by default.
+pub const READ_AHEAD_PER_CONNECTION: usize = 8 * 1024 * 1024;
+/// After the deadline, how long the tasks may take to give up.
+const ABORT_GRACE: Duration = Duration::from_secs(2);
+
+/// The service could not start: the text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder cannot be made.
+    #[error("cannot make the data folder {path}: {source}; set data_dir to a folder that can be written to")]
+    DataDir {
+        /// The folder.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A listener cannot be bound.
+    #[error("listener {name}: {source}")]
+    Bind {
+        /// The listener's name.
+        name: String,
+        /// Why, and what to do.
+        source: crate::transport::BindError,
+    },
+    /// The HTTP server cannot be bound.
+    #[error("http: cannot listen on {address}: {source}; set another address with --http or [http] address")]
+    Http {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An output cannot be made.
+    #[error(transparent)]
+    Output(#[from] outputs::OutputError),
+    /// A thread cannot be started.
+    #[error("output {name}: cannot start its thread: {source}")]
+    Thread {
+        /// The output's name.
+        name: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A stage cannot be made.
+    #[error("stage {number}: {source}")]
+    Stage {
+        /// Its place in the configuration, from 1.
+        number: usize,
+        /// Why.
+        source: stages::StageError,
+    },
+}
+
+/// A listener that is bound.
+#[derive(Clone, Debug)]
+pub struct BoundListener {
+    /// Its name.
+    pub name: String,
+    /// Where it really listens.
+    pub endpoint: Endpoint,
+}
+
+/// A running service.
+#[derive(Debug)]
+pub struct Service {
+    trigger: Trigger,
+    ledger: Ledger,
+    lanes: Vec<Lane>,
+    listeners: Vec<BoundListener>,
+    http: Option<SocketAddr>,
+    pages: http::Pages,
+    rotate: watch::Sender<u64>,
+    connections: mpsc::Receiver<()>,
+    drivers: mpsc::Receiver<()>,
+    shutdown_timeout: Duration,
+}
+
+impl Service {
+    /// Builds and starts everything that `config` (resolved and checked) says. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`StartError`]; what was started already stops again.
+    pub async fn start(config: &Config) -> Result<Self, StartError> {
+        std::fs::create_dir_all(&config.data_dir)
+            .map_err(|source| StartError::DataDir { path: config.data_dir.display().to_string(), source })?;
+        let (telemetry, ledger) = (Telemetry::new(), Ledger::new());
+        let (trigger, signal) = shutdown::channel();
+        let (rotate, rotations) = watch::channel(0);
+        let stages = build_stages(config, &ledger, &telemetry)?;
+        // Listeners first: nothing else is undone as easily, and readiness means that they are bound.
+        let mut bound = Vec::new();
+        for options in &config.listener {
+            let bind = listen::bind_options(options);
+            let socket =
+                Bound::bind(&bind).await.map_err(|source| StartError::Bind { name: options.name.clone(), source })?;
+            bound.push((options, bind, socket));
+        }
+        let http_listener = if config.http.enabled {
+            let address = config.http.address;
+            Some(http::bind(address).await.map_err(|source| StartError::Http { address, source })?)
+        } else {
+            None
+        };
+        let context = OutputContext {
+            ledger: ledger.clone(),
+            telemetry: telemetry.clone(),
+            data_dir: config.data_dir.clone(),
+            signal: signal.clone(),
+            rotate: rotations,
+        };
+        let (driver_guard, drivers) = mpsc::channel(1);
+        let lanes = start_outputs(config, &context, &driver_guard)?;
+        drop(driver_guard);
+        let (connection_guard, connections) = mpsc::channel(1);
+        let read_ahead = Arc::new(ReadAhead::new(READ_AHEAD_MAX, READ_AHEAD_PER_CONNECTION));
+        let mut listeners = Vec::new();
+        for (options, bind, socket) in bound {
+            let endpoint = socket.address(&options.uri);
+            listeners.push(BoundListener { name: options.name.clone(), endpoint });
+            let listener = listen::Listener::new(options, &ledger, &telemetry, &stages, &lanes, read_ahead.clone());
+            tokio::spawn(listener.run(socket, bind, signal.clone(), connection_guard.clone()));
+        }
+        drop(connection_guard);
+        let pages = http::Pages::new(telemetry, ledger.clone(), lanes.clone(), signal.clone());
+        let http = http_listener.as_ref().and_then(|l| l.local_addr().ok());
+        if let Some(listener) = http_listener {
+            tokio::spawn(http::serve(listener, pages.clone(), signal.clone()));
+        }
+        let shutdown_timeout = config.shutdown_timeout.0;
+        Ok(Self { trigger, ledger, lanes, listeners, http, pages, rotate, connections, drivers, shutdown_timeout })
+    }
+
+    /// The listeners, with the ports that they really have.
+    pub fn listeners(&self) -> &[BoundListener] {
+        &self.listeners
+    }
+
+    /// The HTTP server's address.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What the HTTP server shows.
+    pub fn pages(&self) -> &http::Pages {
+        &self.pages
+    }
+
+    /// Moves the phase on from outside: [`Phase::Aborting`] while [`Service::stop`] waits ends the wait.
+    pub fn trigger(&self) -> Trigger {
+        self.trigger.clone()
+    }
+
+    /// Asks every file output to begin a new file.
+    pub fn rotate(&self) {
+        self.rotate.send_modify(|n| *n += 1);
+    }
+
+    /// Stops in order and returns the final ledger: nothing is in flight in it any more.
+    pub async fn stop(mut self) -> Snapshot {
+        self.trigger.advance(Phase::Draining);
+        let mut signal = self.trigger.signal();
+        let drained = async {
+            // A `recv` that returns nothing says that the last task has dropped its sender.
+            let _ = self.connections.recv().await;
+            close_queues(&self.lanes);
+            let _ = self.drivers.recv().await;
+        };
+        tokio::select! {
+            () = drained => {}
+            () = tokio::time::sleep(self.shutdown_timeout) => {
+                tracing::warn!(timeout = ?self.shutdown_timeout, "the outputs have not drained in time; what is left is dropped and counted");
+            }
+            () = signal.reached(Phase::Aborting) => {}
+        }
+        self.trigger.advance(Phase::Aborting);
+        let gave_up = async {
+            let _ = self.connections.recv().await;
+            close_queues(&self.lanes);
+            for lane in &self.lanes {
+                if let Some(queue) = lane.queue() {
+                    self.ledger.dropped(lane.id, OutputDrop::Shutdown, queue.abandon());
+                }
+            }
+            let _ = self.drivers.recv().await;
+        };
+        if tokio::time::timeout(ABORT_GRACE, gave_up).await.is_err() {
+            tracing::error!("some tasks did not stop; frames that they hold stay in flight in the ledger");
+        }
+        self.ledger.snapshot()
+    }
+}
+
+fn close_queues(lanes: &[Lane]) {
+    for queue in lanes.iter().filter_map(Lane::queue) {
+        queue.close();
+    }
+}
+
+fn build_stages(config: &Config, ledger: &Ledger, telemetry: &Telemetry) -> Result<Arc<[Box<dyn StageFactory>]>, StartError> {
+    let context = StageContext { ledger, telemetry };
+    let build = |(i, options)| {
+        stages::build(options, &context).map_err(|source| StartError::Stage { number: i + 1, source })
+    };
+    config.stage.iter().enumerate().map(build).collect()
+}
+
+/// Starts every output and returns their lanes. A driver that blocks gets a thread of its own.
+fn start_outputs(config: &Config, context: &OutputContext, guard: &mpsc::Sender<()>) -> Result<Vec<Lane>, StartError> {
+    let mut parts = Vec::new();
+    for options in &config.output {
+        let built = outputs::build(options, context)?;
+        parts.push((options.name.clone(), built));
+    }
+    let mut lanes = Vec::new();
+    for (name, part) in parts {
+        lanes.push(part.lane);
+        let Some(driver) = part.driver else { continue };
+        let guard = guard.clone();
+        if driver.blocking() {
+            let handle = tokio::runtime::Handle::current();
+            let run = move || {
+                handle.block_on(driver.run());
+                drop(guard);
+            };
+            std::thread::Builder::new()
+                .name(format!("out-{name}").chars().take(15).collect())
+                .spawn(run)
+                .map_err(|source| StartError::Thread { name, source })?;
+        } else {
+            tokio::spawn(async move {
+                driver.run().await;
+                drop(guard);
+            });
+        }
+    }
+    Ok(lanes)
+}
+
+/// Watches for the signal that everything stops; for tasks outside of this module.
+pub fn signal_of(service: &Service) -> Signal {
+    service.trigger.signal()
+}

@@ -1,0 +1,305 @@
+//! Files in a folder: begun with the first frame, closed by size, by age or on request, and never torn.
+//!
+//! ```text
+//!   NAME.part ──(frames)──▶ STOP ──▶ NAME ──(finisher's thread)──▶ NAME.zst.part ──▶ NAME.zst
+//!      │ crash                                                         │ crash
+//!      └─ next start: cut after the last whole frame, STOP, rename     └─ next start: removed, NAME is compressed again
+//! ```
+//! A write that fails is taken back to the last whole frame before anything else is written, and only the frames in hand are
+//! dropped: the next ones try anew, so the output recovers by itself when there is space again. A file that is being written
+//! is locked, so that another process does not take it for one that a crash has left.
+//!
+//! Read [`name`] for how files are called, [`finish`] for what happens after they are closed, [`compress`] for how.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::link::outbox::{Outbox, SLICES_MAX};
+use crate::log_limit::LogLimit;
+use crate::outputs::container::Container;
+use crate::outputs::sink::file::finish::{Closed, FinishOptions, Finisher};
+use crate::outputs::sink::file::name::Namer;
+use crate::outputs::sink::{Ending, Gather, Meter, Sink, Step, Wrote};
+use crate::shutdown::{Phase, Signal};
+
+pub mod compress;
+pub mod finish;
+pub mod name;
+
+/// Small batches are written together, and at the latest after this time, so that whoever follows the file sees them.
+const GATHER: Gather = Gather { bytes: 256 * 1024, wait: Duration::from_millis(250) };
+
+/// After this time a rotation that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// At most one line about failing writes in this time.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// When a file is closed and the next begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rotation {
+    /// Bytes after which a file is closed; it ends with the batch that reaches them. `None`: never for its size.
+    pub bytes: Option<u64>,
+    /// Age after which it is closed. `None`: never for its age.
+    pub age: Option<Duration>,
+}
+
+/// The sink. Blocks.
+#[derive(Debug)]
+pub struct FileSink {
+    name: String,
+    dir: PathBuf,
+    namer: Namer,
+    container: Container,
+    rotation: Rotation,
+    sync: bool,
+    open: Option<Open>,
+    finisher: Finisher,
+    /// When to try a failed rotation again.
+    retry_at: Option<Instant>,
+    failing: bool,
+    signal: Signal,
+    meter: Meter,
+    log: LogLimit,
+}
+
+/// The file that is being written.
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// Its final name.
+    path: PathBuf,
+    /// Bytes up to the end of the last whole frame, or of the frame that is being written.
+    size: u64,
+    /// There may be bytes after `size` that must go before anything is written.
+    torn: bool,
+    begun: Instant,
+}
+
+impl Open {
+    /// Cuts off what a failed write left.
+    fn repair(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.set_len(self.size)?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Writes `mark` whole or not at all.
+    fn write_mark(&mut self, mark: &[u8]) -> io::Result<()> {
+        self.repair()?;
+        if let Err(e) = self.file.write_all(mark) {
+            self.torn = true;
+            // It is repaired before the next write, if not now.
+            let _ = self.repair();
+            return Err(e);
+        }
+        self.size += mark.len() as u64;
+        Ok(())
+    }
+}
+
+impl FileSink {
+    /// A sink that writes into the folder of `finish` as soon as there is a frame. Makes the folder, and starts the thread
+    /// that finishes what an earlier run left.
+    ///
+    /// # Errors
+    /// The folder cannot be made or read.
+    pub fn new(container: Container, rotation: Rotation, finish: FinishOptions, signal: Signal, meter: Meter) -> io::Result<Self> {
+        fs::create_dir_all(&finish.dir)?;
+        let sink = Self {
+            name: finish.output.clone(),
+            dir: finish.dir.clone(),
+            namer: Namer::new(&finish.dir, &finish.prefix, container),
+            container,
+            rotation,
+            sync: finish.sync,
+            open: None,
+            finisher: Finisher::start(finish, meter.clone())?,
+            retry_at: None,
+            failing: false,
+            signal,
+            log: LogLimit::new(LOG_INTERVAL),
+            meter,
+        };
+        sink.meter.connected(true);
+        Ok(sink)
+    }
+
+    /// The file to write to, begun if there is none, and whole.
+    fn ready(&mut self) -> io::Result<&mut Open> {
+        if self.open.is_none() {
+            let open = self.begin()?;
+            self.open = Some(open);
+        }
+        let head = self.container.head();
+        let open = self.open.as_mut().ok_or(ErrorKind::NotFound)?;
+        open.repair()?;
+        if open.size == 0 && !head.is_empty() {
+            open.write_mark(head)?;
+        }
+        Ok(open)
+    }
+
+    fn begin(&mut self) -> io::Result<Open> {
+        let path = self.namer.next();
+        let create = || File::options().append(true).create_new(true).open(name::part(&path));
+        let file = match create() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                // Somebody removed the folder.
+                fs::create_dir_all(&self.dir)?;
+                create()?
+            }
+            other => other?,
+        };
+        if let Err(e) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // Some file systems have no locks. Then two processes must not share a folder and prefix.
+            debug!(output = self.name, "cannot lock {}: {e}", path.display());
+        }
+        debug!(output = self.name, path = %path.display(), "file begun");
+        Ok(Open { file, path, size: 0, torn: false, begun: Instant::now() })
+    }
+
+    fn write_now(&mut self, outbox: &mut Outbox) -> io::Result<()> {
+        while !outbox.is_empty() && self.signal.phase() != Phase::Aborting {
+            let limit = self.rotation.bytes.unwrap_or(u64::MAX);
+            let open = self.ready()?;
+            let room = usize::try_from(limit.saturating_sub(open.size)).unwrap_or(usize::MAX);
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let filled = outbox.slices(&mut slices, room);
+            match open.file.write_vectored(slices.get(..filled).unwrap_or_default()) {
+                Ok(0) => return Err(take_back(open, outbox, ErrorKind::WriteZero.into())),
+                Ok(n) => {
+                    outbox.advance(n);
+                    open.size += n as u64;
+                    self.meter.wrote(n);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(take_back(open, outbox, e)),
+            }
+            // A chunk stays in one file.
+            if outbox.at_boundary() && self.open.as_ref().is_some_and(|o| o.size >= limit) {
+                self.turn();
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the file, when there is a frame in it.
+    fn turn(&mut self) {
+        self.retry_at = None;
+        let Some(open) = &mut self.open else { return };
+        if open.size <= self.container.head().len() as u64 {
+            open.begun = Instant::now();
+            return;
+        }
+        if let Err(e) = open.write_mark(self.container.tail()) {
+            // It stays the current file: frames may go in while this is tried again.
+            self.retry_at = Some(Instant::now() + RETRY);
+            self.failed("cannot end a file", &e);
+            return;
+        }
+        if let Some(open) = self.open.take() {
+            self.hand_over(open);
+        }
+    }
+
+    fn hand_over(&mut self, open: Open) {
+        let Open { file, path, size, .. } = open;
+        if !self.sync
+            && let Err(e) = fs::rename(name::part(&path), &path)
+        {
+            if e.kind() == ErrorKind::NotFound {
+                info!(output = self.name, path = %path.display(), "the file was moved while it was written; it is complete where it is");
+            } else {
+                self.failed("cannot give a closed file its name", &e);
+            }
+            return;
+        }
+        info!(output = self.name, path = %path.display(), bytes = size, "file closed");
+        if let Some(closed) = self.finisher.hand_over(Closed { file, path }) {
+            warn!(output = self.name, path = %closed.path.display(), "too many closed files wait to be finished; this one will be at the next start");
+        }
+    }
+
+    fn failed(&mut self, what: &str, error: &io::Error) {
+        self.meter.error();
+        self.meter.connected(false);
+        self.failing = true;
+        if let Some(more) = self.log.pass(std::time::Instant::now()) {
+            warn!(output = self.name, folder = %self.dir.display(), suppressed = more, "{what}: {error}");
+        }
+    }
+
+    fn end(&mut self) {
+        // What is left when STOP cannot be written is finished at the next start.
+        self.turn();
+        let empty = self.open.as_ref().is_some_and(|o| o.size <= self.container.head().len() as u64);
+        if empty && let Some(open) = self.open.take() {
+            let _ = fs::remove_file(name::part(&open.path));
+        }
+        self.meter.connected(false);
+    }
+}
+
+/// Takes a failed write back to the end of the last whole frame.
+fn take_back(open: &mut Open, outbox: &mut Outbox, error: io::Error) -> io::Error {
+    let back = outbox.rewind() as u64;
+    open.size = open.size.saturating_sub(back);
+    open.torn = true;
+    // It is repaired before the next write, if not now.
+    let _ = open.repair();
+    error
+}
+
+impl Sink for FileSink {
+    fn gather(&self) -> Gather {
+        GATHER
+    }
+
+    fn write<'a>(&'a mut self, outbox: &'a mut Outbox) -> Step<'a, Wrote> {
+        let wrote = match self.write_now(outbox) {
+            Ok(()) => {
+                if std::mem::take(&mut self.failing) {
+                    self.meter.connected(true);
+                    info!(output = self.name, folder = %self.dir.display(), "writing again");
+                }
+                Wrote::Progress
+            }
+            Err(e) => {
+                self.failed("cannot write, the frames in hand are dropped", &e);
+                Wrote::Failed(outbox.give_up())
+            }
+        };
+        Box::pin(std::future::ready(wrote))
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let age = self.rotation.age?;
+        let due = self.open.as_ref().and_then(|o| o.begun.checked_add(age));
+        self.retry_at.or(due)
+    }
+
+    fn tick(&mut self) {
+        self.turn();
+    }
+
+    fn rotate(&mut self) {
+        self.turn();
+    }
+
+    fn close(&mut self, ending: Ending) -> Step<'_, ()> {
+        self.end();
+        match ending {
+            Ending::Aborted => Box::pin(std::future::ready(())),
+            Ending::Drained => Box::pin(self.finisher.finish()),
+        }
+    }
+}
