@@ -148,28 +148,25 @@ impl FrameBuf {
     /// counts as all of them.
     ///
     /// At most one allocation. Normally the storage itself is handed over (it returns to the pool when the last
-    /// reference is dropped) and the unread tail moves into a free storage of the pool. The bytes are copied out
+    /// reference is dropped) and the unread tail moves into another storage of the pool. The bytes are copied out
     /// instead, also in one allocation, when they are less than a quarter of the storage, so that a queue limited to
-    /// some number of bytes holds at most four times as much memory, or when the pool is at its bound and none is
-    /// free. Until the pool has reached its bound this also makes the storages it will keep, each once.
+    /// some number of bytes holds at most four times as much memory; when the storage is a small one that is not the
+    /// pool's; and when the pool is at its bound with none free. Until the pool has reached its bound this also makes
+    /// the storages it will keep, each once.
     pub fn split_owned(&mut self, n: usize) -> Bytes {
         let n = n.min(self.filled - self.read);
         let tail = self.filled - self.read - n;
         if n == 0 {
             return Bytes::new();
         }
-        if n < self.storage.len() / 4 {
+        let (len, pooled) = (self.storage.len(), self.pool.storage_len());
+        if n < len / 4 || len < pooled || tail > pooled {
             return self.copy_out(n);
         }
-        let mut fresh = Vec::new();
-        if tail > 0 {
-            let fits = tail <= self.pool.storage_len()
-                && self.pool.storage_len() <= self.opts.growth_limit;
-            match fits.then(|| self.pool.take_within_bound()).flatten() {
-                Some(storage) => fresh = storage,
-                None => return self.copy_out(n),
-            }
-        }
+        // Taken now even where there is no tail: the next read would need it, and then it might cost an allocation.
+        let Some(mut fresh) = self.pool.take_within_bound() else {
+            return self.copy_out(n);
+        };
         let (start, end) = (self.read, self.read + n);
         if let (Some(to), Some(from)) = (fresh.get_mut(..tail), self.storage.get(end..self.filled))
         {

@@ -751,7 +751,12 @@ mod tests {
     #[test]
     fn content_types_are_negotiated_with_an_empty_list_as_wildcard() {
         const MISMATCH: &str = "content_type_mismatch";
-        let rows: &[(&[&str], &[&str], Result<Option<&str>, &str>)] = &[
+        type Row = (
+            &'static [&'static str],
+            &'static [&'static str],
+            Result<Option<&'static str>, &'static str>,
+        );
+        let rows: &[Row] = &[
             (&["t"], &["t"], Ok(Some("t"))),
             (&["t"], &["u"], Err(MISMATCH)),
             (&["t"], &[], Ok(Some("t"))),
@@ -872,13 +877,12 @@ mod tests {
                 (receiver.streaming(), receiver.dialect()),
                 (true, Some(dialect))
             );
-            if let Some(stop) = sender.stop() {
-                if let Action::Stopped {
+            if let Some(stop) = sender.stop()
+                && let Action::Stopped {
                     reply: Some(finish),
                 } = receiver.on_control(&stop).unwrap()
-                {
-                    assert_eq!(sender.on_control(&finish), Ok(SenderAction::Finished));
-                }
+            {
+                assert_eq!(sender.on_control(&finish), Ok(SenderAction::Finished));
             }
             assert!(sender.finished());
             assert_eq!(
@@ -996,7 +1000,8 @@ mod tests {
 
     #[test]
     fn a_sender_starts_with_the_accepted_type_and_refuses_a_foreign_one() {
-        let rows: &[(&[&str], &[&str], Result<&[&str], ()>)] = &[
+        type Names = &'static [&'static str];
+        let rows: &[(Names, Names, Result<Names, ()>)] = &[
             (&["a", "b"], &["b"], Ok(&["b"])),
             (&["a", "b"], &[], Ok(&["a"])),
             (&["a", "b"], &["c"], Err(())),

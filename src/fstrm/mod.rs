@@ -64,6 +64,8 @@ mod decode;
 mod detect;
 pub mod encode;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod handshake;
 mod pool;
 
