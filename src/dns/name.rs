@@ -35,7 +35,7 @@ impl<'a> Name<'a> {
         let mut at = offset;
         loop {
             let Some(&len) = message.get(at) else {
-                return Err(DnsError::new(Malformed::NameCut, at));
+                return Err(DnsError::new(Malformed::NameCut, message.len()));
             };
             if len == 0 {
                 let wire_len = at + 1 - offset;
@@ -69,7 +69,7 @@ impl<'a> Name<'a> {
         let (mut end, mut pointers) = (None, 0);
         loop {
             let Some(&len) = message.get(at) else {
-                return error(Malformed::NameCut, at);
+                return error(Malformed::NameCut, message.len());
             };
             match len {
                 0..0x40 => {
@@ -91,7 +91,7 @@ impl<'a> Name<'a> {
                 0x40..0xc0 => return error(Malformed::LabelType, at),
                 0xc0.. => {
                     let Some(&low) = message.get(at + 1) else {
-                        return error(Malformed::NameCut, at);
+                        return error(Malformed::NameCut, message.len());
                     };
                     let target = usize::from(len & 0x3f) << 8 | usize::from(low);
                     if target >= run_start || target < Header::LEN {
