@@ -696,7 +696,7 @@ fn a_bidirectional_conversation_delivers_every_frame() {
             (Some(End::Clean), count)
         );
         let bytes: usize = connection.frames.iter().map(Bytes::len).sum();
-        assert_eq!(bytes, (0..count).map(|i| 52 * (i % 4 + 1)).sum());
+        assert_eq!(bytes, (0..count).map(|i| 52 * (i % 4 + 1)).sum::<usize>());
     }
 }
 
