@@ -1,0 +1,259 @@
+//! Outputs: where frames go. An output is an encoder (what is written) and a sink (where to), run by one driver.
+//!
+//! ```text
+//!   Lane ─▶ Queue ─▶ Driver { Encoder ─▶ Outbox ─▶ Sink }      null: a lane that needs none of it
+//!
+//!   encode/   frames  compressed  lines (text, JSON)             batch  ─▶ chunks
+//!   sink/     file  stdout  forward                              chunks ─▶ a place
+//! ```
+//! The [driver](driver::Driver) receives, gathers, settles the ledger, keeps the timers and stops; so a further sink writes
+//! bytes to a place and reports, a further encoder turns a batch into bytes, and either is one file and one line in
+//! [`build`] (or [`encode::build`]).
+//!
+//! Read [`sink`] for what a sink promises, then [`driver`].
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::watch;
+
+use crate::backoff::Backoff;
+use crate::fstrm::Dialect;
+use crate::link::sender::SenderOptions;
+use crate::outputs::container::Container;
+use crate::outputs::driver::{Driver, DriverParts};
+use crate::outputs::encode::Encoder;
+use crate::outputs::options::{
+    DnstapOptions, FileOptions, ForwardMode, OutputKind, OutputOptions, QueuePolicy,
+    SendCompression,
+};
+use crate::outputs::sink::file::compress::Compression;
+use crate::outputs::sink::file::finish::FinishOptions;
+use crate::outputs::sink::file::{FileSink, Rotation};
+use crate::outputs::sink::forward::{Forward, ForwardOptions};
+use crate::outputs::sink::stdout::Stdout;
+use crate::outputs::sink::{Meter, Sink};
+use crate::pipeline::lane::Lane;
+use crate::pipeline::ledger::Ledger;
+use crate::pipeline::queue::{Policy, Queue, QueueLimits};
+use crate::shutdown::Signal;
+use crate::telemetry::Telemetry;
+
+pub mod container;
+pub mod driver;
+pub mod encode;
+pub mod options;
+pub mod sink;
+
+/// Stands in paths for the data folder.
+const DATA_DIR: &str = "{data_dir}";
+
+/// Time a connection may take where the setting is off: not for ever, since nothing would come of it.
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(120);
+
+/// What outputs are built with.
+#[derive(Clone, Debug)]
+pub struct OutputContext {
+    /// Where they settle.
+    pub ledger: Ledger,
+    /// Where they count.
+    pub telemetry: Telemetry,
+    /// The data folder, which `{data_dir}` in a path stands for.
+    pub data_dir: PathBuf,
+    /// The stop.
+    pub signal: Signal,
+    /// Each change asks for a new file (logrotate's signal).
+    pub rotate: watch::Receiver<u64>,
+}
+
+/// An output that is built and does not run yet.
+#[derive(Debug)]
+pub struct OutputParts {
+    /// What connections put batches into.
+    pub lane: Lane,
+    /// What takes them out; an inline output needs none.
+    pub driver: Option<Driver>,
+}
+
+/// An output that cannot be built: the text says which, why, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("output {output}: {what}: {source}")]
+pub struct OutputError {
+    output: String,
+    what: String,
+    #[source]
+    source: io::Error,
+}
+
+/// A sink with the encoder that suits it.
+struct Pair {
+    encoder: Box<dyn Encoder>,
+    sink: Box<dyn Sink>,
+    /// The sink waits in system calls.
+    blocking: bool,
+}
+
+/// Builds an output and opens its account in the ledger.
+///
+/// # Errors
+/// [`OutputError`] when its place cannot be prepared: the folder of a file output cannot be made. A collector that is not
+/// there is no error; the output goes on trying.
+pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts, OutputError> {
+    let name = if options.name.is_empty() {
+        options.kind.type_name()
+    } else {
+        &options.name
+    };
+    let meter = Meter::new(&ctx.telemetry, name);
+    let failed = |what: String| {
+        let output = name.to_owned();
+        move |source| OutputError {
+            output,
+            what,
+            source,
+        }
+    };
+    let pair = match &options.kind {
+        OutputKind::Null(_) => {
+            meter.connected(true);
+            return Ok(OutputParts {
+                lane: Lane::inline(name, ctx.ledger.clone()),
+                driver: None,
+            });
+        }
+        OutputKind::Stdout(o) => {
+            let fd = stdout_fd().map_err(failed("standard output cannot be used".to_owned()))?;
+            let sink = Stdout::new(
+                name,
+                fd,
+                Container::from(o.format),
+                ctx.signal.clone(),
+                meter,
+            );
+            Pair {
+                encoder: encode::build(o.format, o.utc),
+                sink: Box::new(sink),
+                blocking: true,
+            }
+        }
+        OutputKind::File(o) => {
+            let dir = folder(&o.path, &ctx.data_dir);
+            let sink = file(name, o, dir.clone(), ctx, meter).map_err(failed(format!(
+                "the folder {} cannot be used",
+                dir.display()
+            )))?;
+            Pair {
+                encoder: encode::build(o.format, o.utc),
+                sink: Box::new(sink),
+                blocking: true,
+            }
+        }
+        OutputKind::Dnstap(o) => {
+            let sink = Forward::new(name, forward_options(o), &ctx.telemetry, meter);
+            Pair {
+                encoder: encode::build_stream(o.compress, o.bulk),
+                sink: Box::new(sink),
+                blocking: false,
+            }
+        }
+    };
+    Ok(with_queue(name, options, ctx, pair))
+}
+
+fn with_queue(name: &str, options: &OutputOptions, ctx: &OutputContext, pair: Pair) -> OutputParts {
+    let limits = QueueLimits {
+        bytes: options.queue_bytes.as_usize(),
+        batches: usize::try_from(options.queue_batches).unwrap_or(usize::MAX),
+        policy: match options.policy {
+            QueuePolicy::Block => Policy::Block,
+            QueuePolicy::DropNewest => Policy::DropNewest,
+            QueuePolicy::DropOldest => Policy::DropOldest,
+        },
+    };
+    let queue = Arc::new(Queue::new(limits));
+    let lane = Lane::queued(name, ctx.ledger.clone(), queue.clone());
+    let driver = Driver::new(DriverParts {
+        name: lane.name.clone(),
+        id: lane.id,
+        ledger: ctx.ledger.clone(),
+        queue,
+        encoder: pair.encoder,
+        sink: pair.sink,
+        signal: ctx.signal.clone(),
+        rotate: ctx.rotate.clone(),
+        blocking: pair.blocking,
+    });
+    OutputParts {
+        lane,
+        driver: Some(driver),
+    }
+}
+
+/// A descriptor of our own, so that closing it does not close the process's.
+fn stdout_fd() -> io::Result<OwnedFd> {
+    io::stdout().as_fd().try_clone_to_owned()
+}
+
+fn folder(path: &Path, data_dir: &Path) -> PathBuf {
+    match path.strip_prefix(DATA_DIR) {
+        Ok(rest) => data_dir.join(rest),
+        Err(_) => path.to_owned(),
+    }
+}
+
+fn file(
+    name: &str,
+    o: &FileOptions,
+    dir: PathBuf,
+    ctx: &OutputContext,
+    meter: Meter,
+) -> io::Result<FileSink> {
+    let rotation = Rotation {
+        bytes: (!o.rotate_size.is_zero()).then_some(o.rotate_size.bytes()),
+        age: o.rotate_time.get(),
+    };
+    let finish = FinishOptions {
+        output: name.to_owned(),
+        dir,
+        prefix: o.prefix.clone(),
+        compress: Compression::of(o.compress),
+        keep: usize::try_from(o.keep_files).ok().filter(|n| *n > 0),
+        sync: o.sync,
+    };
+    FileSink::new(
+        Container::from(o.format),
+        rotation,
+        finish,
+        ctx.signal.clone(),
+        meter,
+    )
+}
+
+fn forward_options(o: &DnstapOptions) -> ForwardOptions {
+    // Two collectors started in the same nanosecond may share a step; no more is lost by it than that.
+    let seed = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(1, |d| {
+            u64::from(d.subsec_nanos()) ^ u64::from(std::process::id()) << 32
+        });
+    ForwardOptions {
+        to: o.to.clone(),
+        sender: SenderOptions {
+            dialect: match o.mode {
+                ForwardMode::Bidirectional => Dialect::Bidirectional,
+                ForwardMode::Unidirectional => Dialect::Unidirectional,
+                ForwardMode::Raw => Dialect::Raw,
+            },
+            compressed: o.compress != SendCompression::Off,
+            handshake_timeout: o.handshake_timeout.get(),
+            write_timeout: o.write_timeout.get(),
+            finish_timeout: o.finish_timeout.get(),
+            ..SenderOptions::default()
+        },
+        connect_timeout: o.connect_timeout.get().unwrap_or(CONNECT_TIMEOUT_MAX),
+        backoff: Backoff::new(o.reconnect_min.0, o.reconnect_max.0, seed),
+    }
+}
