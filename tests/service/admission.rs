@@ -92,5 +92,5 @@ fn refused_peers_give_one_log_line_and_are_counted() {
     for word in ["127.0.0.1:", "public", "refused_network"] {
         assert!(lines[0].contains(word), "{word:?} is not in {}", lines[0]);
     }
-    assert_eq!(program.terminate().0, Some(0));
+    assert_eq!(program.exit_code_of_stop(), Some(0));
 }

@@ -139,7 +139,8 @@ fn while_draining_it_is_alive_but_not_ready_and_a_second_signal_ends_it_at_once(
     eventually_blocking(|| "not ready".to_owned(), || (program.get("/readyz").ok()?.0 == 503).then_some(()));
     assert_eq!(program.get("/healthz").expect("a page").0, 200);
     assert_eq!(rest(stream), control(FINISH, &[]));
-    assert!(UnixStream::connect(program.path("in.sock")).is_err(), "no new connections");
+    let refused = || UnixStream::connect(program.path("in.sock")).is_err();
+    eventually_blocking(|| "no new connections".to_owned(), || refused().then_some(()));
     assert_eq!(program.ledger()["closes"].as_bool(), Some(true));
     let began = Instant::now();
     program.signal(Signal::INT);

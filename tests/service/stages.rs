@@ -54,7 +54,7 @@ async fn a_filter_keeps_exactly_what_matches_and_counts_the_rest() {
 /// connections in different letter case.
 async fn sampled(options: SampleOptions) -> Vec<Vec<u8>> {
     let rig = Rig::new().stage(StageOptions::Decode(DecodeOptions::default())).stage(StageOptions::Sample(options));
-    let folder = rig.path("frames");
+    let (folder, _kept) = (rig.path("frames"), rig.folder.clone());
     let file = FileOptions { path: folder.clone(), compress: SendCompression::Off, format: Format::Fstrm, ..FileOptions::default() };
     let running = rig.output("file", OutputKind::File(file), |_| {}).start().await;
     for case in [str::to_lowercase, str::to_uppercase, str::to_owned] {
@@ -71,8 +71,7 @@ async fn sampled(options: SampleOptions) -> Vec<Vec<u8>> {
         }
         peer.stop().await;
     }
-    let ledger = running.wait_received(1500).await;
-    let () = ledger;
+    running.wait_received(1500).await;
     let ledger = running.stop().await;
     assert_eq!(ledger.outputs[0].delivered + ledger.filtered, 1500);
     let mut bytes = Vec::new();
@@ -107,7 +106,7 @@ async fn a_sample_by_key_keeps_all_or_nothing_of_a_key_and_the_same_keys_each_ti
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_decode_stage_frames_are_relayed_octet_for_octet() {
     let rig = Rig::new();
-    let folder = rig.path("frames");
+    let (folder, _kept) = (rig.path("frames"), rig.folder.clone());
     let file = FileOptions { path: folder.clone(), compress: SendCompression::Off, ..FileOptions::default() };
     let running = rig.output("file", OutputKind::File(file), |_| {}).start().await;
     let mut extra = query(b"");
@@ -128,7 +127,7 @@ async fn without_a_decode_stage_frames_are_relayed_octet_for_octet() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_decode_stage_the_undecodable_ones_are_dropped_and_the_rest_is_untouched() {
     let rig = Rig::new().decoding();
-    let folder = rig.path("frames");
+    let (folder, _kept) = (rig.path("frames"), rig.folder.clone());
     let file = FileOptions { path: folder.clone(), compress: SendCompression::Off, ..FileOptions::default() };
     let running = rig.output("file", OutputKind::File(file), |_| {}).start().await;
     let mut peer = Peer::bidirectional(&running.at(Socket::Tcp)).await;

@@ -191,6 +191,12 @@ impl Started {
         (status.code(), serde_json::from_str(&json).unwrap_or_else(|e| panic!("{e}: {json}")), lines)
     }
 
+    /// SIGTERM, and the exit code; for those whose log level hides the ledger.
+    pub(crate) fn exit_code_of_stop(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        eventually_blocking(|| "the end".to_owned(), || self.ended()).code()
+    }
+
     /// SIGTERM, and the end.
     pub(crate) fn terminate(self) -> (Option<i32>, serde_json::Value, Vec<String>) {
         self.signal(Signal::TERM);

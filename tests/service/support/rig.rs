@@ -1,6 +1,7 @@
 //! The service in this process, on sockets of its own in a temporary folder.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tapflow::app::Service;
 use tapflow::config::Config;
@@ -50,7 +51,8 @@ impl Socket {
 /// A service to be: a listener on a Unix socket and one on loopback TCP, no stages, no outputs.
 #[derive(Debug)]
 pub(crate) struct Rig {
-    folder: TempDir,
+    /// Hold a clone to look at the files after the stop.
+    pub(crate) folder: Arc<TempDir>,
     pub(crate) config: Config,
     alone: bool,
 }
@@ -76,7 +78,7 @@ impl Rig {
             output: Vec::new(),
             ..Config::default()
         };
-        Self { folder: folder, config, alone: false }
+        Self { folder: Arc::new(folder), config, alone: false }
     }
 
     /// With nothing else running.
@@ -149,7 +151,7 @@ impl Rig {
 pub(crate) struct Running {
     pub(crate) service: Service,
     /// Its sockets and files are here.
-    _folder: TempDir,
+    _folder: Arc<TempDir>,
     _hold: Hold,
 }
 
@@ -204,12 +206,13 @@ impl Running {
 
     /// A sender that says what it should over this kind of socket is served: `n` frames more are received, none is lost.
     pub(crate) async fn serves_well(&self, socket: Socket, n: u64) {
-        let before = self.ledger();
+        let (before, clean) = (self.ledger(), self.closed("clean"));
         let mut peer = Peer::bidirectional(&self.at(socket)).await;
         peer.send(&frames::Numbered::new().run(0..n)).await;
         peer.stop().await;
         let after = self.wait_settled(before.received + n).await;
         assert_eq!(after.lost(), before.lost(), "frames of a good sender are lost");
+        eventually("the end of a good sender is counted", || (self.closed("clean") > clean).then_some(())).await;
     }
 
     /// Stops it; the ledger closes and nothing is in flight.
