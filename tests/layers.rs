@@ -6,7 +6,18 @@ use std::path::{Path, PathBuf};
 
 /// Layer of each top-level module; the crate documentation draws the same picture.
 const LAYERS: &[(u8, &[&str])] = &[
-    (0, &["backoff", "ids", "log_limit", "shutdown", "telemetry", "units", "wire"]),
+    (
+        0,
+        &[
+            "backoff",
+            "ids",
+            "log_limit",
+            "shutdown",
+            "telemetry",
+            "units",
+            "wire",
+        ],
+    ),
     (1, &["dns", "dnstap", "fstrm", "pcap"]),
     (2, &["format", "transport"]),
     (3, &["link"]),
@@ -18,11 +29,20 @@ const LAYERS: &[(u8, &[&str])] = &[
 ];
 
 /// Layer 1 is sans-IO: it neither awaits, logs, counts nor reads the time.
-const BARRED_FROM_PROTOCOLS: &[&str] = &["tokio::", "tracing::", "metrics::", "crate::telemetry", "SystemTime::now", "Instant::now"];
+const BARRED_FROM_PROTOCOLS: &[&str] = &[
+    "tokio::",
+    "tracing::",
+    "metrics::",
+    "crate::telemetry",
+    "SystemTime::now",
+    "Instant::now",
+];
 
 fn layer(module: &str) -> u8 {
     let found = LAYERS.iter().find(|(_, modules)| modules.contains(&module));
-    found.unwrap_or_else(|| panic!("src/{module} has no layer: put it into LAYERS")).0
+    found
+        .unwrap_or_else(|| panic!("src/{module} has no layer: put it into LAYERS"))
+        .0
 }
 
 fn source(name: &str) -> PathBuf {
@@ -66,7 +86,12 @@ fn code(text: &str) -> String {
 /// The top-level module that a file belongs to.
 fn module_of(path: &Path) -> String {
     let inside = path.strip_prefix(source("")).expect("a file in src");
-    let first = inside.iter().next().expect("a name").to_string_lossy().into_owned();
+    let first = inside
+        .iter()
+        .next()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
     first.trim_end_matches(".rs").to_owned()
 }
 
@@ -128,11 +153,22 @@ fn arrows() -> Vec<(String, String, PathBuf)> {
 #[test]
 fn layers_point_down() {
     let arrows = arrows();
-    assert!(arrows.len() > 50, "{} imports found: the search is broken", arrows.len());
+    assert!(
+        arrows.len() > 50,
+        "{} imports found: the search is broken",
+        arrows.len()
+    );
     let wrong: Vec<String> = arrows
         .iter()
         .filter(|(from, to, _)| layer(to) >= layer(from))
-        .map(|(from, to, path)| format!("{}: {from} (L{}) imports {to} (L{})", path.display(), layer(from), layer(to)))
+        .map(|(from, to, path)| {
+            format!(
+                "{}: {from} (L{}) imports {to} (L{})",
+                path.display(),
+                layer(from),
+                layer(to)
+            )
+        })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -140,10 +176,16 @@ fn layers_point_down() {
 #[test]
 fn every_module_has_a_layer() {
     let lib = fs::read_to_string(source("lib.rs")).expect("lib.rs");
-    let modules = lib.lines().filter_map(|l| l.trim().strip_prefix("pub mod ")).map(|m| m.trim_end_matches(';'));
+    let modules = lib
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix("pub mod "))
+        .map(|m| m.trim_end_matches(';'));
     let layers: Vec<u8> = modules.map(layer).collect();
     assert!(layers.len() > 15);
-    assert!(layers.is_sorted(), "lib.rs names the modules in the order of their layers: {layers:?}");
+    assert!(
+        layers.is_sorted(),
+        "lib.rs names the modules in the order of their layers: {layers:?}"
+    );
 }
 
 #[test]
@@ -163,15 +205,22 @@ fn protocols_know_no_runtime_clock_log_or_counter() {
 #[test]
 fn components_own_their_options_and_never_import_the_configuration() {
     for module in ["transport", "stages", "outputs", "http"] {
-        assert!(source(module).join("options.rs").is_file(), "src/{module}/options.rs");
+        assert!(
+            source(module).join("options.rs").is_file(),
+            "src/{module}/options.rs"
+        );
     }
-    let config = |(from, to, _): &(String, String, PathBuf)| to == "config" && !["app", "cli"].contains(&from.as_str());
+    let config = |(from, to, _): &(String, String, PathBuf)| {
+        to == "config" && !["app", "cli"].contains(&from.as_str())
+    };
     assert!(!arrows().iter().any(config));
 }
 
 #[test]
 fn imports_are_found_however_they_are_written() {
-    let code = code("use crate::a::B;\nuse crate::{b, c::{D, E}, d::F};\n// crate::no\nlet x = crate::e::f();\nlet s = \"crate::no\";\n\n#[cfg(test)]\nmod tests { use crate::no; }\n");
+    let code = code(
+        "use crate::a::B;\nuse crate::{b, c::{D, E}, d::F};\n// crate::no\nlet x = crate::e::f();\nlet s = \"crate::no\";\n\n#[cfg(test)]\nmod tests { use crate::no; }\n",
+    );
     let found: Vec<String> = imports(&code).into_iter().collect();
     assert_eq!(found, ["a", "b", "c", "d", "e"]);
 }

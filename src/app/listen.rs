@@ -210,7 +210,8 @@ impl Listener {
         self.counters.active.increment(1.0);
         let guard = OpenGuard { _permit: permit, counters: self.counters.clone() };
         let origin = Arc::new(Origin { conn: ConnId::next(), listener: self.name.clone(), peer: peer.text });
-        let span = tracing::info_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
+        // Of the highest level, so that a warning names the peer also where only warnings are logged.
+        let span = tracing::error_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
         let chain = Chain::new(self.stages.iter().map(|f| f.build(&origin)).collect());
         let link = Link::new(stream, self.link.clone(), self.pool.clone());
         let intake = Intake::new(link, guard, chain, Fan::new(&self.lanes), self.shared.clone(), origin);

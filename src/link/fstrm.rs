@@ -241,12 +241,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
     }
 
     /// Writes FINISH although no STOP came, because we end the stream ourselves: a bidirectional sender understands it.
-    pub async fn finish_early(&mut self) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Link::next`]; there is nobody left to tell.
+    pub async fn finish_early(&mut self) -> Result<(), LinkError> {
         if self.receiver.dialect() == Some(Dialect::Bidirectional) && !self.receiver.stopped() {
             Control::plain(crate::fstrm::ControlKind::Finish).encode(&mut self.outbox);
         }
         self.write_outbox().await?;
-        self.io.shutdown().await
+        Ok(self.io.shutdown().await?)
     }
 
     /// Closes our direction, so that all that was written arrives before the close.
@@ -383,16 +386,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         }
     }
 
-    async fn write_outbox(&mut self) -> std::io::Result<()> {
+    /// Writes the answers that are due. An answer that finds nobody is no error: Unbound closes right after STOP, so FINISH
+    /// comes too late, and what a sender wrote before it went away can still be read.
+    ///
+    /// # Errors
+    /// The peer does not take the answer: it keeps asking and never reads.
+    async fn write_outbox(&mut self) -> Result<(), LinkError> {
+        if self.outbox.is_empty() {
+            return Ok(());
+        }
+        let limit = self.options.handshake_timeout;
+        let deadline = Instant::now().checked_add(limit);
         while !self.outbox.is_empty() {
-            let n = match self.io.write(&self.outbox).await {
-                Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
-                Ok(n) => n,
-                // Unbound closes right after STOP, so FINISH finds nobody; the stream is complete all the same.
-                Err(_) if self.receiver.stopped() => self.outbox.len(),
-                Err(e) => return Err(e),
-            };
-            self.outbox.drain(..n);
+            let wrote = with_deadline(self.io.write(&self.outbox), deadline).await;
+            match wrote {
+                Some(Ok(n)) if n > 0 => drop(self.outbox.drain(..n)),
+                None if !self.receiver.stopped() => return Err(LinkError::HandshakeTimeout(limit)),
+                _ => self.outbox.clear(),
+            }
         }
         Ok(())
     }
@@ -406,6 +417,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             self.buf.release_if_empty();
         }
         let (deadline, timed_out) = self.deadline();
+        if self.talks_for_ever() {
+            return Err(timed_out);
+        }
         let n = {
             let spare = self.buf.spare(want);
             // A read asks for no more than it should, however large the storage is: what is read at once is one batch.
@@ -429,6 +443,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             self.quiet_reads = 0;
         }
         Ok(n)
+    }
+
+    /// Whether the peer has been in its handshake for twice the time. A read that is ready passes also after the deadline,
+    /// which spares a sender that we were too busy to hear; one that keeps repeating READY must end all the same.
+    fn talks_for_ever(&self) -> bool {
+        let limit = self.options.handshake_timeout.saturating_mul(2);
+        !self.started && !self.receiver.streaming() && self.opened.elapsed() > limit
     }
 
     /// Until when the next byte must come, and the error if it does not.

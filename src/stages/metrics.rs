@@ -81,6 +81,8 @@ impl Factory {
         let numbered = |n: usize| (0..=n).map(move |i| u16::try_from(i).ok().filter(|_| i < n));
         let dnstap_errors = DecodeReason::ALL.iter().map(|r| r.as_str().to_owned());
         let dns_errors = Malformed::ALL.iter().map(|m| format!("dns_{}", m.as_str()));
+        // Who will send is not known yet, but the metric is there from the start.
+        let _ = t.gauge(telemetry::IDENTITY_LAST_SEEN, &[OTHER]);
         Self(Arc::new(Shared {
             messages: kinds().map(|k| t.counter(telemetry::DNSTAP_MESSAGES, &[k])).collect(),
             transport: protocols

@@ -20,10 +20,14 @@ fn compressed(codec: Codec, bulk: bool) -> Vec<u8> {
     if bulk {
         // Bulk payloads of 250 frames.
         for first in (0..FRAMES).step_by(250) {
-            compressor.bulk(&numbered.run(first..first + 250), &mut out).expect("it compresses");
+            compressor
+                .bulk(&numbered.run(first..first + 250), &mut out)
+                .expect("it compresses");
         }
     } else {
-        compressor.each(&numbered.run(0..FRAMES), &mut out).expect("it compresses");
+        compressor
+            .each(&numbered.run(0..FRAMES), &mut out)
+            .expect("it compresses");
     }
     out
 }
@@ -42,19 +46,35 @@ async fn every_codec_and_layout_is_counted_frame_by_frame_and_arrives_decompress
             peer.stop().await;
             received += FRAMES;
             bytes += stream.len() as u64;
-            assert_eq!(running.wait_settled(received).await.lost(), 0, "{codec}, bulk {bulk}");
+            assert_eq!(
+                running.wait_settled(received).await.lost(),
+                0,
+                "{codec}, bulk {bulk}"
+            );
         }
     }
     let ledger = running.stop().await;
-    assert_eq!(ledger.listeners.iter().map(|l| l.2).sum::<u64>(), bytes, "bytes as they came");
+    assert_eq!(
+        ledger.listeners.iter().map(|l| l.2).sum::<u64>(),
+        bytes,
+        "bytes as they came"
+    );
     let arrived = collector.arrived().await;
-    assert!(arrived.into_iter().eq((0..8).flat_map(|_| 0..FRAMES)), "every frame, in order");
+    assert!(
+        arrived.into_iter().eq((0..8).flat_map(|_| 0..FRAMES)),
+        "every frame, in order"
+    );
 }
 
 /// A bomb, and bytes that do not decompress, cost one frame each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bomb_costs_its_own_frame() {
-    let running = Rig::new().listeners(|l| l.decompressed_max = ByteSize::mib(1)).decoding().null().start().await;
+    let running = Rig::new()
+        .listeners(|l| l.decompressed_max = ByteSize::mib(1))
+        .decoding()
+        .null()
+        .start()
+        .await;
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&vec![0; 64 << 20]).expect("it compresses");
     let bomb = data(&gzip.finish().expect("it compresses"));
@@ -67,7 +87,10 @@ async fn a_bomb_costs_its_own_frame() {
             peer.send(bytes).await;
         }
         peer.stop().await;
-        assert_eq!(running.wait_settled(n * (3 * FRAMES + 2)).await.lost(), n * 2);
+        assert_eq!(
+            running.wait_settled(n * (3 * FRAMES + 2)).await.lost(),
+            n * 2
+        );
     }
     running.wait_closed("clean", 2).await;
     let ledger = running.stop().await;
@@ -75,5 +98,10 @@ async fn a_bomb_costs_its_own_frame() {
     let drops = drops(&ledger);
     println!("{drops:?}");
     assert_eq!(drops.len(), 4, "two reasons on two listeners: {drops:?}");
-    assert!(drops.iter().all(|d| d.0.starts_with("listener:") && d.1 == 1), "{drops:?}");
+    assert!(
+        drops
+            .iter()
+            .all(|d| d.0.starts_with("listener:") && d.1 == 1),
+        "{drops:?}"
+    );
 }

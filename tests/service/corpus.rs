@@ -45,7 +45,11 @@ const FRAMING: &[(&str, u64, &[u32], &str)] = &[
 
 /// Every file under `folder`, in order.
 fn walk(folder: &Path, into: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).expect("a folder").flatten().map(|e| e.path()).collect();
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .flatten()
+        .map(|e| e.path())
+        .collect();
     entries.sort();
     for path in entries {
         match path.is_dir() {
@@ -61,12 +65,27 @@ async fn pour(running: &Running, socket: Socket, bytes: &[u8]) -> (u64, Vec<u32>
     let (before, received) = (closed(), running.ledger().received);
     let answers = Peer::pour(&running.at(socket), bytes).await;
     assert!(answers.payloads.is_empty(), "no data is answered");
-    let after = eventually("the close is counted", || Some(closed()).filter(|c| *c != before)).await;
+    let after = eventually("the close is counted", || {
+        Some(closed()).filter(|c| *c != before)
+    })
+    .await;
     let ended = |c: &BTreeMap<String, f64>| c.values().sum::<f64>();
-    assert_eq!(ended(&after), ended(&before) + 1.0, "one connection, one close");
-    let series = after.iter().find(|(name, n)| before.get(*name) != Some(n)).map(|(name, _)| name.clone());
-    let reason = series.and_then(|s| Some(s.split("reason=\"").nth(1)?.split('"').next()?.to_owned()));
-    (running.ledger().received - received, answers.controls, reason.expect("a reason"))
+    assert_eq!(
+        ended(&after),
+        ended(&before) + 1.0,
+        "one connection, one close"
+    );
+    let series = after
+        .iter()
+        .find(|(name, n)| before.get(*name) != Some(n))
+        .map(|(name, _)| name.clone());
+    let reason =
+        series.and_then(|s| Some(s.split("reason=\"").nth(1)?.split('"').next()?.to_owned()));
+    (
+        running.ledger().received - received,
+        answers.controls,
+        reason.expect("a reason"),
+    )
 }
 
 /// B001, B002, B006, B007, B087.
@@ -82,7 +101,11 @@ async fn every_odd_byte_stream_ends_for_the_reason_it_should_and_harms_nobody() 
         for socket in Socket::BOTH {
             let got = pour(&running, socket, &bytes).await;
             // A refusal may reset the connection, and with it take an answer that was on its way; there is none then.
-            assert_eq!((got.0, got.1.as_slice(), got.2.as_str()), (*frames, *answers, *reason), "{name} over {socket:?}");
+            assert_eq!(
+                (got.0, got.1.as_slice(), got.2.as_str()),
+                (*frames, *answers, *reason),
+                "{name} over {socket:?}"
+            );
             running.serves_well(socket, 1).await;
         }
     }
@@ -97,7 +120,13 @@ async fn every_file_of_the_corpus_is_taken_in_and_accounted_for() {
     for folder in ["corpus", "fstrm/wire", "captures"] {
         walk(&testdata(folder), &mut files);
     }
-    for folder in ["made", "captured", "fetched/fstrm", "fetched/derived", "fetched/payload"] {
+    for folder in [
+        "made",
+        "captured",
+        "fetched/fstrm",
+        "fetched/derived",
+        "fetched/payload",
+    ] {
         if let Some(folder) = shared_corpus(folder) {
             walk(&folder, &mut files);
         }
@@ -108,11 +137,19 @@ async fn every_file_of_the_corpus_is_taken_in_and_accounted_for() {
         let before = running.ledger();
         let (frames, _, reason) = pour(&running, Socket::Unix, &bytes).await;
         let after = running.wait_settled(before.received + frames).await;
-        let (errors, delivered) = (after.dropped_before() - before.dropped_before(), after.outputs[0].delivered - before.outputs[0].delivered);
+        let (errors, delivered) = (
+            after.dropped_before() - before.dropped_before(),
+            after.outputs[0].delivered - before.outputs[0].delivered,
+        );
         assert_eq!(frames, errors + delivered, "{}", path.display());
         // What the listener passed on is either a record or a counted error of the decode stage.
         let metrics = running.scrape();
-        assert_eq!(metrics.sum("tapflow_dnstap_messages_total", &[]), after.outputs[0].delivered as f64, "{}", path.display());
+        assert_eq!(
+            metrics.sum("tapflow_dnstap_messages_total", &[]),
+            after.outputs[0].delivered as f64,
+            "{}",
+            path.display()
+        );
         *reasons.entry(reason).or_default() += 1;
         running.serves_well(Socket::Unix, 1).await;
     }
@@ -139,9 +176,18 @@ async fn what_servers_wrote_on_their_sockets_is_received_to_the_last_frame() {
         let bytes = std::fs::read(testdata(&format!("fstrm/wire/{name}.bin"))).expect("a capture");
         for socket in Socket::BOTH {
             let got = pour(&running, socket, &bytes).await;
-            assert_eq!((got.0, got.1.as_slice(), got.2.as_str()), (*frames, *answers, *reason), "{name} over {socket:?}");
+            assert_eq!(
+                (got.0, got.1.as_slice(), got.2.as_str()),
+                (*frames, *answers, *reason),
+                "{name} over {socket:?}"
+            );
         }
     }
     let ledger = running.stop().await;
-    assert_eq!(ledger.lost(), 0, "servers send nothing that cannot be decoded: {}", ledger.to_json());
+    assert_eq!(
+        ledger.lost(),
+        0,
+        "servers send nothing that cannot be decoded: {}",
+        ledger.to_json()
+    );
 }

@@ -17,7 +17,9 @@ const FINISH_MAX: Duration = Duration::from_millis(100);
 async fn blocked(socket: Socket) {
     const SENDERS: u64 = 5;
     const FRAMES: u64 = 40_000;
-    let rig = Rig::new().alone().forward("next", |o| o.queue_bytes = ByteSize::kib(256));
+    let rig = Rig::new()
+        .alone()
+        .forward("next", |o| o.queue_bytes = ByteSize::kib(256));
     let collector = Collector::listen(&rig.socket("next"), false);
     let running = rig.start().await;
     let run = Numbered::new().run(0..FRAMES);
@@ -35,8 +37,15 @@ async fn blocked(socket: Socket) {
     println!("{socket:?}: FINISH after {took:?}");
     assert!(took[took.len() / 2] < FINISH_MAX, "FINISH after {took:?}");
     let before = running.ledger();
-    assert!(before.outputs[0].in_flight > (SENDERS - 1) * FRAMES, "the output is blocked: {}", before.to_json());
-    eventually("the closed senders' sockets are closed here too", || (running.scrape().sum("tapflow_connections_active", &[]) == 0.0).then_some(())).await;
+    assert!(
+        before.outputs[0].in_flight > (SENDERS - 1) * FRAMES,
+        "the output is blocked: {}",
+        before.to_json()
+    );
+    eventually("the closed senders' sockets are closed here too", || {
+        (running.scrape().sum("tapflow_connections_active", &[]) == 0.0).then_some(())
+    })
+    .await;
     collector.open();
     let ledger = running.stop().await;
     assert_eq!(ledger.outputs[0].delivered, SENDERS * FRAMES);
@@ -83,7 +92,14 @@ async fn a_sender_that_closes_right_after_stop_ends_clean() {
         running.wait_received(n * 20).await;
     }
     running.wait_closed("clean", 200).await;
-    assert_eq!(running.scrape().nonzero("tapflow_connections_closed_total").len(), 2, "no other reason");
+    assert_eq!(
+        running
+            .scrape()
+            .nonzero("tapflow_connections_closed_total")
+            .len(),
+        2,
+        "no other reason"
+    );
     running.stop().await;
 }
 
@@ -100,7 +116,11 @@ async fn finish_arrives_although_the_sender_goes_on_after_stop() {
         }
     }
     running.wait_closed("clean", 100).await;
-    assert_eq!(running.stop().await.received, 0, "what comes after STOP is no data");
+    assert_eq!(
+        running.stop().await.received,
+        0,
+        "what comes after STOP is no data"
+    );
 }
 
 /// B019: dnsdist and PowerDNS Recursor close without STOP; everything before the close is kept, and the end is told apart

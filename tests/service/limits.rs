@@ -3,21 +3,30 @@
 use tapflow::transport::options::Oversize;
 use tapflow::units::ByteSize;
 
+use crate::support::eventually;
 use crate::support::frames::{self, ACCEPT, DNSTAP, Numbered, READY, control, data};
 use crate::support::peer::Peer;
 use crate::support::rig::{Rig, Running, Socket, drops};
-use crate::support::eventually;
 
 /// A good frame, the frame, a good frame.
 fn around(payload_len: usize) -> Vec<u8> {
     let numbered = Numbered::new();
-    [numbered.run(0..1), data(&vec![7; payload_len]), numbered.run(1..2)].concat()
+    [
+        numbered.run(0..1),
+        data(&vec![7; payload_len]),
+        numbered.run(1..2),
+    ]
+    .concat()
 }
 
 /// B004, B010, B011: a frame over the limit is skipped exactly, and counted; the limit itself is within.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_oversized_frame_is_skipped_exactly_and_the_stream_goes_on() {
-    let running = Rig::new().listeners(|l| l.data_frame_max = ByteSize(70_000)).null().start().await;
+    let running = Rig::new()
+        .listeners(|l| l.data_frame_max = ByteSize(70_000))
+        .null()
+        .start()
+        .await;
     let mut received = 0;
     for socket in Socket::BOTH {
         for (len, lost) in [(69_999, 0), (70_000, 0), (70_001, 1), (5_000_000, 1)] {
@@ -26,7 +35,11 @@ async fn an_oversized_frame_is_skipped_exactly_and_the_stream_goes_on() {
             peer.send(&around(len)).await;
             peer.stop().await;
             received += 3;
-            assert_eq!(running.wait_settled(received).await.lost() - before, lost, "{len} bytes over {socket:?}");
+            assert_eq!(
+                running.wait_settled(received).await.lost() - before,
+                lost,
+                "{len} bytes over {socket:?}"
+            );
         }
     }
     running.wait_closed("clean", 8).await;
@@ -36,7 +49,11 @@ async fn an_oversized_frame_is_skipped_exactly_and_the_stream_goes_on() {
     got.sort();
     assert_eq!(got, want);
     let bytes: u64 = ledger.listeners.iter().map(|l| l.2).sum();
-    let sent: usize = [69_999, 70_000, 70_001, 5_000_000].map(|n| around(n).len()).iter().sum::<usize>() * 2;
+    let sent: usize = [69_999, 70_000, 70_001, 5_000_000]
+        .map(|n| around(n).len())
+        .iter()
+        .sum::<usize>()
+        * 2;
     assert_eq!(bytes, sent as u64, "skipped bytes are received bytes");
 }
 
@@ -61,21 +78,39 @@ async fn an_oversized_frame_closes_the_connection_where_it_is_set_to() {
 /// B001, B005: appliances send larger control frames than libfstrm takes; every limit can be raised, each for itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_can_be_raised_to_any_size() {
-    let rows = [(ByteSize::mib(4), ByteSize::kib(64)), (ByteSize(4064), ByteSize::mib(32)), (ByteSize::mib(4), ByteSize::mib(32))];
+    let rows = [
+        (ByteSize::mib(4), ByteSize::kib(64)),
+        (ByteSize(4064), ByteSize::mib(32)),
+        (ByteSize::mib(4), ByteSize::mib(32)),
+    ];
     for (control_max, data_max) in rows {
-        let running = Rig::new().listeners(|l| (l.control_frame_max, l.data_frame_max) = (control_max, data_max)).null().start().await;
+        let running = Rig::new()
+            .listeners(|l| (l.control_frame_max, l.data_frame_max) = (control_max, data_max))
+            .null()
+            .start()
+            .await;
         let mut peer = Peer::connect(&running.at(Socket::Unix)).await;
         // A READY that fills its limit: foreign types of 248 octets (256 with their header), then ours.
         let foreign = [b'x'; 248];
         let room = control_max.as_usize() - 4 - 8 - DNSTAP.len();
-        let types: Vec<&[u8]> = std::iter::repeat_n(&foreign[..], room / 256).chain([DNSTAP]).collect();
+        let types: Vec<&[u8]> = std::iter::repeat_n(&foreign[..], room / 256)
+            .chain([DNSTAP])
+            .collect();
         peer.send(&control(READY, &types)).await;
         let accept = control(ACCEPT, &[DNSTAP]);
-        assert_eq!(peer.read(accept.len()).await, accept, "control frames up to {control_max}");
+        assert_eq!(
+            peer.read(accept.len()).await,
+            accept,
+            "control frames up to {control_max}"
+        );
         peer.send(&frames::start()).await;
         peer.send(&around(data_max.as_usize())).await;
         peer.stop().await;
-        assert_eq!(running.wait_settled(3).await.lost(), 0, "data frames up to {data_max}");
+        assert_eq!(
+            running.wait_settled(3).await.lost(),
+            0,
+            "data frames up to {data_max}"
+        );
         running.stop().await;
     }
 }
@@ -101,15 +136,29 @@ async fn control_frames_of_any_length_never_end_the_process() {
     let running = Rig::new().null().start().await;
     let mut poured = 0;
     for len in 0..=5000 {
-        pour_control(&running, &body([READY, 2, 3, 9][len % 4], len, [0, 1, 0xff][len % 3])).await;
+        pour_control(
+            &running,
+            &body([READY, 2, 3, 9][len % 4], len, [0, 1, 0xff][len % 3]),
+        )
+        .await;
         poured += 1;
     }
     eventually("every connection is closed", || {
-        (running.scrape().sum("tapflow_connections_closed_total", &[]) as u64 == poured).then_some(())
+        (running
+            .scrape()
+            .sum("tapflow_connections_closed_total", &[]) as u64
+            == poured)
+            .then_some(())
     })
     .await;
-    println!("{:?}", running.scrape().nonzero("tapflow_connections_closed_total"));
-    assert!(running.closed("malformed") > 3000 && running.closed("control_too_long") == 5000 - 4064, "closed with a reason");
+    println!(
+        "{:?}",
+        running.scrape().nonzero("tapflow_connections_closed_total")
+    );
+    assert!(
+        running.closed("malformed") > 3000 && running.closed("control_too_long") == 5000 - 4064,
+        "closed with a reason"
+    );
     running.serves_well(Socket::Unix, 10).await;
     running.stop().await;
 }

@@ -24,7 +24,10 @@ async fn through(socket: Socket, connections: u64) {
     let running = rig.start().await;
     let began = Instant::now();
     let share = MILLION / connections;
-    let (all_open, at) = (Arc::new(Barrier::new(connections as usize)), running.at(socket));
+    let (all_open, at) = (
+        Arc::new(Barrier::new(connections as usize)),
+        running.at(socket),
+    );
     let senders: Vec<_> = (0..connections)
         .map(|n| {
             let (all_open, at) = (all_open.clone(), at.clone());
@@ -44,17 +47,29 @@ async fn through(socket: Socket, connections: u64) {
         sender.await.expect("a sender is served to its end");
     }
     let ledger = running.wait_settled(MILLION).await;
-    println!("{socket:?}, {connections} connections: {:?}", began.elapsed());
+    println!(
+        "{socket:?}, {connections} connections: {:?}",
+        began.elapsed()
+    );
     assert_eq!(ledger.lost(), 0, "{}", ledger.to_json());
     running.wait_closed("clean", connections).await;
     let ledger = running.stop().await;
-    assert_eq!((output(&ledger, "null").delivered, output(&ledger, "next").delivered), (MILLION, MILLION));
+    assert_eq!(
+        (
+            output(&ledger, "null").delivered,
+            output(&ledger, "next").delivered
+        ),
+        (MILLION, MILLION)
+    );
     let mut arrived = collector.arrived().await;
     if connections == 1 {
         assert!(arrived.is_sorted(), "the order of arrival is kept");
     }
     arrived.sort_unstable();
-    assert!(arrived.iter().copied().eq(0..MILLION), "each frame arrives once");
+    assert!(
+        arrived.iter().copied().eq(0..MILLION),
+        "each frame arrives once"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +101,10 @@ async fn stalled(policy: QueuePolicy) {
     });
     let collector = Collector::listen(&rig.socket("next"), false);
     let running = rig.start().await;
-    eventually("the output is connected", || (collector.connected() > 0).then_some(())).await;
+    eventually("the output is connected", || {
+        (collector.connected() > 0).then_some(())
+    })
+    .await;
     let mut peer = Peer::bidirectional(&running.at(Socket::Unix)).await;
     let numbered = Numbered::new();
     for first in (0..MILLION).step_by(1000) {
@@ -95,20 +113,46 @@ async fn stalled(policy: QueuePolicy) {
     peer.stop().await;
     running.wait_received(MILLION).await;
     let ledger = running.ledger();
-    assert!(output(&ledger, "next").dropped_total() > MILLION / 2, "{}", ledger.to_json());
-    assert!(output(&ledger, "next").in_flight > 10_000, "{}", ledger.to_json());
+    assert!(
+        output(&ledger, "next").dropped_total() > MILLION / 2,
+        "{}",
+        ledger.to_json()
+    );
+    assert!(
+        output(&ledger, "next").in_flight > 10_000,
+        "{}",
+        ledger.to_json()
+    );
     collector.open();
     let ledger = running.stop().await;
     let arrived = collector.arrived().await;
     let next = output(&ledger, "next");
-    let dropped: u64 = next.dropped.iter().filter(|d| d.0 == OutputDrop::QueueFull).map(|d| d.1).sum();
-    assert_eq!(next.dropped_total(), dropped, "the queue is the only place that drops: {}", ledger.to_json());
-    assert_eq!((arrived.len() as u64, MILLION - arrived.len() as u64), (next.delivered, dropped));
+    let dropped: u64 = next
+        .dropped
+        .iter()
+        .filter(|d| d.0 == OutputDrop::QueueFull)
+        .map(|d| d.1)
+        .sum();
+    assert_eq!(
+        next.dropped_total(),
+        dropped,
+        "the queue is the only place that drops: {}",
+        ledger.to_json()
+    );
+    assert_eq!(
+        (arrived.len() as u64, MILLION - arrived.len() as u64),
+        (next.delivered, dropped)
+    );
     assert_eq!(output(&ledger, "null").delivered, MILLION);
     assert!(arrived.is_sorted_by(|a, b| a < b), "in order, each once");
     match policy {
-        QueuePolicy::DropOldest => assert_eq!(arrived.last(), Some(&(MILLION - 1)), "the newest is kept"),
-        _ => assert!(arrived.iter().copied().take(10_000).eq(0..10_000), "the oldest are kept"),
+        QueuePolicy::DropOldest => {
+            assert_eq!(arrived.last(), Some(&(MILLION - 1)), "the newest is kept")
+        }
+        _ => assert!(
+            arrived.iter().copied().take(10_000).eq(0..10_000),
+            "the oldest are kept"
+        ),
     }
 }
 
@@ -150,7 +194,10 @@ async fn with_block_and_a_stalled_output_the_sender_waits_and_nothing_is_lost() 
         }
         last = now;
     };
-    assert!(held < FRAMES * 2 / 3, "{held} of {FRAMES} are held in memory");
+    assert!(
+        held < FRAMES * 2 / 3,
+        "{held} of {FRAMES} are held in memory"
+    );
     assert!(!sender.is_finished(), "the sender waits");
     collector.open();
     sender.await.expect("the sender is served to its end");

@@ -21,12 +21,17 @@ const ERRORS: &[(&str, &str)] = &[
 /// B065 to B089.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_odd_payload_is_kept_or_counted_under_its_reason_and_costs_nobody_else() {
-    let mut names: Vec<String> = std::fs::read_dir(testdata("corpus/payload-fstrm")).expect("the corpus").flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(testdata("corpus/payload-fstrm"))
+        .expect("the corpus")
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     assert_eq!(names.len(), 37);
     for file in names {
         let name = file.trim_end_matches(".fstrm");
-        let bytes = std::fs::read(testdata(&format!("corpus/payload-fstrm/{file}"))).expect("a file");
+        let bytes =
+            std::fs::read(testdata(&format!("corpus/payload-fstrm/{file}"))).expect("a file");
         let running = Rig::new().decoding().null().start().await;
         Peer::pour(&running.at(Socket::Unix), &bytes).await;
         let ledger = running.wait_settled(3).await;
@@ -34,8 +39,15 @@ async fn an_odd_payload_is_kept_or_counted_under_its_reason_and_costs_nobody_els
         let reason = ERRORS.iter().find(|e| e.0 == name).map(|e| e.1);
         let got = drops(&ledger);
         match reason {
-            None => assert!(got.is_empty() && ledger.outputs[0].delivered == 3, "{name}: {}", ledger.to_json()),
-            Some("*") => assert!(got.len() == 1 && got[0].0.starts_with("stage:decode/protobuf_"), "{name}: {got:?}"),
+            None => assert!(
+                got.is_empty() && ledger.outputs[0].delivered == 3,
+                "{name}: {}",
+                ledger.to_json()
+            ),
+            Some("*") => assert!(
+                got.len() == 1 && got[0].0.starts_with("stage:decode/protobuf_"),
+                "{name}: {got:?}"
+            ),
             Some(reason) => assert_eq!(got, [(format!("stage:decode/{reason}"), 1)], "{name}"),
         }
         let messages = running.scrape().sum("tapflow_dnstap_messages_total", &[]);
@@ -48,15 +60,40 @@ async fn an_odd_payload_is_kept_or_counted_under_its_reason_and_costs_nobody_els
 #[tokio::test(flavor = "multi_thread")]
 async fn unusual_types_and_protocols_are_counted_under_their_names() {
     let rows: &[(&str, &str, &str)] = &[
-        ("p49-stub-query", "tapflow_dnstap_messages_total", "{type=\"STUB_QUERY\"}"),
-        ("p50-update-response", "tapflow_dnstap_messages_total", "{type=\"UPDATE_RESPONSE\"}"),
-        ("p52-negative-enum", "tapflow_dnstap_messages_total", "{type=\"other\"}"),
-        ("p19-protocol-7", "tapflow_dns_transport_total", "{protocol=\"DOQ\",family=\"INET\"}"),
-        ("p20-protocol-99", "tapflow_dns_transport_total", "{protocol=\"other\",family=\"INET\"}"),
-        ("p11-no-family", "tapflow_dns_transport_total", "{protocol=\"UDP\",family=\"other\"}"),
+        (
+            "p49-stub-query",
+            "tapflow_dnstap_messages_total",
+            "{type=\"STUB_QUERY\"}",
+        ),
+        (
+            "p50-update-response",
+            "tapflow_dnstap_messages_total",
+            "{type=\"UPDATE_RESPONSE\"}",
+        ),
+        (
+            "p52-negative-enum",
+            "tapflow_dnstap_messages_total",
+            "{type=\"other\"}",
+        ),
+        (
+            "p19-protocol-7",
+            "tapflow_dns_transport_total",
+            "{protocol=\"DOQ\",family=\"INET\"}",
+        ),
+        (
+            "p20-protocol-99",
+            "tapflow_dns_transport_total",
+            "{protocol=\"other\",family=\"INET\"}",
+        ),
+        (
+            "p11-no-family",
+            "tapflow_dns_transport_total",
+            "{protocol=\"UDP\",family=\"other\"}",
+        ),
     ];
     for (file, metric, series) in rows {
-        let bytes = std::fs::read(testdata(&format!("corpus/payload-fstrm/{file}.fstrm"))).expect("a file");
+        let bytes =
+            std::fs::read(testdata(&format!("corpus/payload-fstrm/{file}.fstrm"))).expect("a file");
         let running = Rig::new().decoding().null().start().await;
         Peer::pour(&running.at(Socket::Unix), &bytes).await;
         assert_eq!(running.wait_settled(3).await.lost(), 0);
@@ -80,15 +117,23 @@ async fn a_bad_dns_message_keeps_its_record_and_is_counted() {
         ("n16-special-octets", None),
     ];
     for (file, reason) in rows {
-        let bytes = std::fs::read(testdata(&format!("corpus/dns-fstrm/{file}.fstrm"))).expect("a file");
+        let bytes =
+            std::fs::read(testdata(&format!("corpus/dns-fstrm/{file}.fstrm"))).expect("a file");
         let running = Rig::new().decoding().null().start().await;
         Peer::pour(&running.at(Socket::Unix), &bytes).await;
         let ledger = running.wait_settled(1).await;
-        assert_eq!((ledger.lost(), ledger.outputs[0].delivered), (0, 1), "{file}");
+        assert_eq!(
+            (ledger.lost(), ledger.outputs[0].delivered),
+            (0, 1),
+            "{file}"
+        );
         let errors = running.scrape().nonzero("tapflow_decode_errors_total");
         match reason {
             None => assert!(errors.is_empty(), "{file}: {errors:?}"),
-            Some(start) => assert!(errors.len() == 1 && errors.iter().all(|(s, n)| s.contains(start) && *n == 1.0), "{file}: {errors:?}"),
+            Some(start) => assert!(
+                errors.len() == 1 && errors.iter().all(|(s, n)| s.contains(start) && *n == 1.0),
+                "{file}: {errors:?}"
+            ),
         }
         running.stop().await;
     }

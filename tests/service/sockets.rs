@@ -15,7 +15,11 @@ fn a_stale_socket_is_taken_over() {
     let program = null(Program::new().unix());
     drop(UnixListener::bind(program.path("in.sock")).expect("a socket"));
     let started = program.start();
-    assert!(!started.lines_with("dead process").is_empty(), "{:#?}", started.lines());
+    assert!(
+        !started.lines_with("dead process").is_empty(),
+        "{:#?}",
+        started.lines()
+    );
     assert_eq!(started.terminate().0, Some(0));
 }
 
@@ -23,10 +27,15 @@ fn a_stale_socket_is_taken_over() {
 #[test]
 fn a_live_socket_makes_the_start_fail_and_stays() {
     let first = null(Program::new().unix()).start();
-    let second = null(Program::new()).arg("--listen").arg(first.unix().to_string());
+    let second = null(Program::new())
+        .arg("--listen")
+        .arg(first.unix().to_string());
     let (code, said) = second.fails();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("another process listens on this socket"), "{said}");
+    assert!(
+        said.contains("another process listens on this socket"),
+        "{said}"
+    );
     assert!(first.path("in.sock").exists());
     assert_eq!(first.get("/readyz").expect("a page").0, 200);
     assert_eq!(first.terminate().0, Some(0));
@@ -37,14 +46,23 @@ fn a_live_socket_makes_the_start_fail_and_stays() {
 fn a_live_socket_that_accepts_nobody_makes_the_start_fail_too() {
     let program = null(Program::new().unix());
     let path = program.path("in.sock");
-    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
-    socket.bind(&socket2::SockAddr::unix(&path).expect("an address")).expect("it binds");
+    let socket =
+        socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
+    socket
+        .bind(&socket2::SockAddr::unix(&path).expect("an address"))
+        .expect("it binds");
     socket.listen(0).expect("it listens");
-    let client = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
-    client.connect(&socket2::SockAddr::unix(&path).expect("an address")).expect("one fits into the backlog");
+    let client =
+        socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
+    client
+        .connect(&socket2::SockAddr::unix(&path).expect("an address"))
+        .expect("one fits into the backlog");
     let (code, said) = program.fails();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("another process listens on this socket"), "{said}");
+    assert!(
+        said.contains("another process listens on this socket"),
+        "{said}"
+    );
     assert!(path.exists());
 }
 
@@ -56,27 +74,39 @@ fn something_that_is_not_a_socket_is_left_alone() {
     let (code, said) = program.fails();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("not a socket"), "{said}");
-    assert_eq!(std::fs::read(program.path("in.sock")).expect("the file"), b"precious");
+    assert_eq!(
+        std::fs::read(program.path("in.sock")).expect("the file"),
+        b"precious"
+    );
 }
 
 #[test]
 fn a_folder_that_is_missing_and_a_port_in_use_are_explained() {
     let program = Program::new();
     let missing = program.path("no/such/folder/in.sock");
-    let (code, said) = null(program).arg("--listen").arg(format!("unix:{}", missing.display())).fails();
+    let (code, said) = null(program)
+        .arg("--listen")
+        .arg(format!("unix:{}", missing.display()))
+        .fails();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("does not exist"), "{said}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let uri = format!("tcp:{}", taken.local_addr().expect("an address"));
     let (code, said) = null(Program::new()).arg("--listen").arg(uri).fails();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("another process listens on this port"), "{said}");
+    assert!(
+        said.contains("another process listens on this port"),
+        "{said}"
+    );
 }
 
 /// B036: mode and owner are settings, and are in place when the first connection can come.
 #[test]
 fn the_socket_has_the_mode_owner_and_group_that_are_set() {
-    let me = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let me = (
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
     // Only root may give a socket away.
     let (owner, group) = if me.0 == 0 { (65_534, 65_534) } else { me };
     let toml = format!(
@@ -85,7 +115,10 @@ fn the_socket_has_the_mode_owner_and_group_that_are_set() {
     let program = Program::new().config(&toml).start();
     let meta = std::fs::symlink_metadata(program.path("in.sock")).expect("the socket");
     assert!(meta.file_type().is_socket());
-    assert_eq!((meta.permissions().mode() & 0o7777, meta.uid(), meta.gid()), (0o620, owner, group));
+    assert_eq!(
+        (meta.permissions().mode() & 0o7777, meta.uid(), meta.gid()),
+        (0o620, owner, group)
+    );
     assert_eq!(program.terminate().0, Some(0));
     let toml = "[[listener]]\nuri = \"unix:{folder}/in.sock\"\nowner = \"no-such-user-here\"\n[[output]]\ntype = \"null\"\n";
     let (code, said) = Program::new().config(toml).fails();

@@ -40,7 +40,12 @@ async fn one_busy_stream_is_as_fast_beside_two_hundred_idle_ones() {
     }
     let rate = best.map(|b| FRAMES as f64 / b.as_secs_f64());
     let ratio = rate[1] / rate[0];
-    println!("{:.0} frames/s alone, {:.0} beside {IDLE} idle streams: {:.0} %", rate[0], rate[1], ratio * 100.0);
+    println!(
+        "{:.0} frames/s alone, {:.0} beside {IDLE} idle streams: {:.0} %",
+        rate[0],
+        rate[1],
+        ratio * 100.0
+    );
     assert!(ratio > 0.7, "{rate:?}");
     let ledger = running.wait_settled(FRAMES * 2 * ROUNDS as u64).await;
     assert_eq!(ledger.lost(), 0);

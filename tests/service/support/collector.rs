@@ -23,12 +23,18 @@ pub(crate) struct Collector {
 impl Collector {
     /// Listens at `endpoint` and completes handshakes; after that it reads as long as it is open.
     pub(crate) fn listen(endpoint: &Endpoint, open: bool) -> Self {
-        let Endpoint::Unix(path) = endpoint else { panic!("a Unix socket is wanted") };
+        let Endpoint::Unix(path) = endpoint else {
+            panic!("a Unix socket is wanted")
+        };
         let listener = UnixListener::bind(path).expect("the collector's socket");
         let (gate, gated) = watch::channel(open);
         let connected = Arc::new(AtomicU64::new(0));
         let arrived = tokio::spawn(collect(listener, gated, connected.clone()));
-        Self { gate, connected, arrived }
+        Self {
+            gate,
+            connected,
+            arrived,
+        }
     }
 
     /// Begins to read.
@@ -43,11 +49,17 @@ impl Collector {
 
     /// The numbers of the frames that came until STOP.
     pub(crate) async fn arrived(self) -> Vec<u64> {
-        within("the collector sees STOP", self.arrived).await.expect("the collector works")
+        within("the collector sees STOP", self.arrived)
+            .await
+            .expect("the collector works")
     }
 }
 
-async fn collect(listener: UnixListener, mut gate: watch::Receiver<bool>, connected: Arc<AtomicU64>) -> Vec<u64> {
+async fn collect(
+    listener: UnixListener,
+    mut gate: watch::Receiver<bool>,
+    connected: Arc<AtomicU64>,
+) -> Vec<u64> {
     let numbered = Numbered::new();
     let mut numbers = Vec::new();
     loop {
@@ -56,23 +68,36 @@ async fn collect(listener: UnixListener, mut gate: watch::Receiver<bool>, connec
         if !until(&mut stream, &mut bytes, &mut parted, READY).await {
             continue;
         }
-        stream.write_all(&control(frames::ACCEPT, &[frames::DNSTAP])).await.expect("ACCEPT goes out");
+        stream
+            .write_all(&control(frames::ACCEPT, &[frames::DNSTAP]))
+            .await
+            .expect("ACCEPT goes out");
         if !until(&mut stream, &mut bytes, &mut parted, START).await {
             continue;
         }
         connected.fetch_add(1, Ordering::SeqCst);
-        gate.wait_for(|open| *open).await.expect("the test holds the gate");
+        gate.wait_for(|open| *open)
+            .await
+            .expect("the test holds the gate");
         let stopped = until(&mut stream, &mut bytes, &mut parted, STOP).await;
         numbers.extend(parted.payloads.iter().map(|p| numbered.number(p)));
         if stopped {
-            stream.write_all(&control(FINISH, &[])).await.expect("FINISH goes out");
+            stream
+                .write_all(&control(FINISH, &[]))
+                .await
+                .expect("FINISH goes out");
             return numbers;
         }
     }
 }
 
 /// Reads until this control frame has come; `false`: the stream ended before.
-async fn until(stream: &mut UnixStream, bytes: &mut Vec<u8>, parted: &mut Parted, kind: u32) -> bool {
+async fn until(
+    stream: &mut UnixStream,
+    bytes: &mut Vec<u8>,
+    parted: &mut Parted,
+    kind: u32,
+) -> bool {
     loop {
         frames::part(bytes, parted);
         if parted.controls.contains(&kind) {

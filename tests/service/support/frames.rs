@@ -55,16 +55,24 @@ pub(crate) struct Parted {
 
 /// Parts whole frames at the front of `bytes` and takes them out.
 pub(crate) fn part(bytes: &mut Vec<u8>, into: &mut Parted) {
-    let word = |at: usize| bytes.get(at..at + 4).map(|w| u32::from_be_bytes(w.try_into().unwrap()) as usize);
+    let word = |at: usize| {
+        bytes
+            .get(at..at + 4)
+            .map(|w| u32::from_be_bytes(w.try_into().unwrap()) as usize)
+    };
     let mut at = 0;
     while let Some(len) = word(at) {
         if len > 0 {
-            let Some(payload) = bytes.get(at + 4..at + 4 + len) else { break };
+            let Some(payload) = bytes.get(at + 4..at + 4 + len) else {
+                break;
+            };
             into.payloads.push(payload.to_vec());
             at += 4 + len;
         } else {
             let Some(len) = word(at + 4) else { break };
-            let Some(kind) = word(at + 8).filter(|_| bytes.len() >= at + 8 + len) else { break };
+            let Some(kind) = word(at + 8).filter(|_| bytes.len() >= at + 8 + len) else {
+                break;
+            };
             into.controls.push(kind as u32);
             at += 8 + len;
         }
@@ -150,15 +158,23 @@ impl Numbered {
     pub(crate) fn new() -> Self {
         const MARK: [u8; 8] = *b"\xffnumber\xff";
         let message = dns("www.example.com", 1, None);
-        let template = frame(&DnstapView { extra: Some(&MARK), ..query(&message) });
-        let at = template.windows(8).position(|w| w == MARK).expect("the mark is in the frame") - 4;
+        let template = frame(&DnstapView {
+            extra: Some(&MARK),
+            ..query(&message)
+        });
+        let at = template
+            .windows(8)
+            .position(|w| w == MARK)
+            .expect("the mark is in the frame")
+            - 4;
         assert!((90..130).contains(&template.len()), "{}", template.len());
         Self { template, at }
     }
 
     /// The frames with these numbers, in wire layout.
     pub(crate) fn run(&self, numbers: std::ops::Range<u64>) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.template.len() * (numbers.end - numbers.start) as usize);
+        let mut out =
+            Vec::with_capacity(self.template.len() * (numbers.end - numbers.start) as usize);
         for n in numbers {
             let begin = out.len() + 4 + self.at;
             out.extend_from_slice(&self.template);
@@ -169,7 +185,11 @@ impl Numbered {
 
     /// The number in a payload.
     pub(crate) fn number(&self, payload: &[u8]) -> u64 {
-        assert_eq!(payload.len() + 4, self.template.len(), "not a numbered frame");
+        assert_eq!(
+            payload.len() + 4,
+            self.template.len(),
+            "not a numbered frame"
+        );
         u64::from_be_bytes(payload[self.at..self.at + 8].try_into().unwrap())
     }
 }

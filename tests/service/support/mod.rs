@@ -30,7 +30,10 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T
 }
 
 /// As [`eventually`], on a thread.
-pub(crate) fn eventually_blocking<T>(what: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually_blocking<T>(
+    what: impl Fn() -> String,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -51,8 +54,14 @@ pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
 
 /// The files of a folder with this ending, by name.
 pub(crate) fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.is_file()).collect();
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.is_file())
+        .collect();
     files.retain(|p| p.to_string_lossy().ends_with(ending));
     files.sort();
     files
@@ -60,12 +69,16 @@ pub(crate) fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
 
 /// A folder of the test data.
 pub(crate) fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(name)
 }
 
 /// A folder of the corpus that stands beside the project where there is one; says so when there is none.
 pub(crate) fn shared_corpus(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../shared/corpus")
+        .join(name);
     if folder.is_dir() {
         return Some(folder);
     }
@@ -77,5 +90,11 @@ pub(crate) fn shared_corpus(name: &str) -> Option<PathBuf> {
 pub(crate) fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
 }

@@ -18,7 +18,11 @@ pub(crate) struct Peer {
 impl Peer {
     /// Connected, nothing said.
     pub(crate) async fn connect(to: &Endpoint) -> Self {
-        Self { stream: dial(to, PATIENCE).await.expect("the listener takes connections") }
+        Self {
+            stream: dial(to, PATIENCE)
+                .await
+                .expect("the listener takes connections"),
+        }
     }
 
     /// Connected, with the whole handshake of a bidirectional sender behind it.
@@ -45,25 +49,36 @@ impl Peer {
 
     /// Writes all of it.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
-        within("the service takes bytes", self.stream.write_all(bytes)).await.expect("the service is there");
+        within("the service takes bytes", self.stream.write_all(bytes))
+            .await
+            .expect("the service is there");
     }
 
     /// Writes what the other side takes; it may close any time.
     pub(crate) async fn send_what_goes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        within("the service takes bytes or closes", self.stream.write_all(bytes)).await
+        within(
+            "the service takes bytes or closes",
+            self.stream.write_all(bytes),
+        )
+        .await
     }
 
     /// Exactly `n` bytes.
     pub(crate) async fn read(&mut self, n: usize) -> Vec<u8> {
         let mut bytes = vec![0; n];
-        within("an answer", self.stream.read_exact(&mut bytes)).await.expect("an answer");
+        within("an answer", self.stream.read_exact(&mut bytes))
+            .await
+            .expect("an answer");
         bytes
     }
 
     /// Exactly `n` bytes, or `None` when the service closes before.
     pub(crate) async fn read_or_end(&mut self, n: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; n];
-        within("an answer or the close", self.stream.read_exact(&mut bytes)).await.ok().map(|_| bytes)
+        within("an answer or the close", self.stream.read_exact(&mut bytes))
+            .await
+            .ok()
+            .map(|_| bytes)
     }
 
     /// What comes until the service closes; a reset counts as a close.
@@ -76,13 +91,20 @@ impl Peer {
     /// STOP, FINISH, close: the end of a bidirectional stream.
     pub(crate) async fn stop(mut self) {
         self.send(&frames::stop()).await;
-        assert_eq!(self.read_to_end().await, control(FINISH, &[]), "FINISH, then the close");
+        assert_eq!(
+            self.read_to_end().await,
+            control(FINISH, &[]),
+            "FINISH, then the close"
+        );
     }
 
     /// STOP, close: the end of a unidirectional stream, to which nothing is ever written.
     pub(crate) async fn stop_one_way(mut self) {
         self.send(&frames::stop()).await;
-        assert!(self.read_to_end().await.is_empty(), "nothing is written to a unidirectional sender");
+        assert!(
+            self.read_to_end().await.is_empty(),
+            "nothing is written to a unidirectional sender"
+        );
     }
 
     /// Says that nothing more comes, and reads to the end.

@@ -23,7 +23,11 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a temporary folder"), args: Vec::new(), log: "info".to_owned() }
+        Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            args: Vec::new(),
+            log: "info".to_owned(),
+        }
     }
 
     /// A path in the folder.
@@ -59,17 +63,29 @@ impl Program {
 
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapflow"));
-        command.arg("serve").args(&self.args).args(["--http", "127.0.0.1:0"]);
+        command
+            .arg("serve")
+            .args(&self.args)
+            .args(["--http", "127.0.0.1:0"]);
         command.arg("--data-dir").arg(self.path("data"));
-        command.env("TAPFLOW_LOG", &self.log).env("NO_COLOR", "1").env_remove("TAPFLOW_CONFIG");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .env("TAPFLOW_LOG", &self.log)
+            .env("NO_COLOR", "1")
+            .env_remove("TAPFLOW_CONFIG");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         command
     }
 
     /// Runs it to its end, for those that cannot start: exit code and standard error.
     pub(crate) fn fails(&self) -> (Option<i32>, String) {
         let output = self.command().output().expect("the program runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     }
 
     /// Starts it and waits until it says that it serves.
@@ -79,11 +95,26 @@ impl Program {
         let stderr = BufReader::new(child.stderr.take().expect("standard error is piped"));
         let reader = std::thread::spawn({
             let lines = lines.clone();
-            move || stderr.lines().map_while(Result::ok).for_each(|l| lines.lock().unwrap().push(l))
+            move || {
+                stderr
+                    .lines()
+                    .map_while(Result::ok)
+                    .for_each(|l| lines.lock().unwrap().push(l))
+            }
         });
-        let mut started = Started { child, lines, reader: Some(reader), http: ([127, 0, 0, 1], 0).into(), folder: self.folder };
+        let mut started = Started {
+            child,
+            lines,
+            reader: Some(reader),
+            http: ([127, 0, 0, 1], 0).into(),
+            folder: self.folder,
+        };
         let line = started.wait_line("metrics: http://");
-        let address = line.split("http://").nth(1).and_then(|t| t.split('/').next()).and_then(|t| t.parse().ok());
+        let address = line
+            .split("http://")
+            .nth(1)
+            .and_then(|t| t.split('/').next())
+            .and_then(|t| t.parse().ok());
         started.http = address.expect("the HTTP address is in the line");
         started
     }
@@ -107,7 +138,10 @@ impl Started {
 
     /// The lines so far with this text.
     pub(crate) fn lines_with(&self, text: &str) -> Vec<String> {
-        self.lines().into_iter().filter(|l| l.contains(text)).collect()
+        self.lines()
+            .into_iter()
+            .filter(|l| l.contains(text))
+            .collect()
     }
 
     /// The first line with this text, once it is there.
@@ -127,7 +161,11 @@ impl Started {
 
     /// The endpoint that it says it listens on and that begins so.
     pub(crate) fn endpoint(&self, start: &str) -> Endpoint {
-        let line = self.lines().into_iter().find(|l| l.trim().starts_with(start)).expect("the listener is in the welcome");
+        let line = self
+            .lines()
+            .into_iter()
+            .find(|l| l.trim().starts_with(start))
+            .expect("the listener is in the welcome");
         line.trim().parse().expect("an endpoint")
     }
 
@@ -145,7 +183,11 @@ impl Started {
     }
 
     /// Waits until the ledger says what `look` wants.
-    pub(crate) fn wait_ledger(&self, what: &str, look: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    pub(crate) fn wait_ledger(
+        &self,
+        what: &str,
+        look: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
         let what = || format!("{what} in {}", self.ledger());
         eventually_blocking(what, || Some(self.ledger()).filter(|l| look(l)))
     }
@@ -156,14 +198,24 @@ impl Started {
 
     /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("/proc");
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("/proc");
+        let line = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .expect("VmRSS");
+        line.trim()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .expect("a number")
+            * 1024
     }
 
     /// Open files.
     pub(crate) fn open_files(&self) -> usize {
-        std::fs::read_dir(Path::new("/proc").join(self.pid().to_string()).join("fd")).expect("/proc").count()
+        std::fs::read_dir(Path::new("/proc").join(self.pid().to_string()).join("fd"))
+            .expect("/proc")
+            .count()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -173,22 +225,41 @@ impl Started {
 
     /// Whether it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("the process can be waited for")
+        self.child
+            .try_wait()
+            .expect("the process can be waited for")
     }
 
     /// Waits for the end: the exit code, and the ledger of its last words.
     pub(crate) fn end(mut self) -> (Option<i32>, serde_json::Value, Vec<String>) {
         let lines = self.lines.clone();
-        let status = eventually_blocking(|| format!("the end, after {:#?}", lines.lock().unwrap()), || self.ended());
+        let status = eventually_blocking(
+            || format!("the end, after {:#?}", lines.lock().unwrap()),
+            || self.ended(),
+        );
         if let Some(reader) = self.reader.take() {
             reader.join().expect("standard error is read");
         }
         let lines = self.lines();
-        let words = lines.iter().rev().find_map(|l| l.split_once("ledger=")).map(|(_, l)| l.to_owned());
+        let words = lines
+            .iter()
+            .rev()
+            .find_map(|l| l.split_once("ledger="))
+            .map(|(_, l)| l.to_owned());
         let text = words.unwrap_or_else(|| panic!("no ledger in {lines:#?}"));
         // The log quotes the document; what is inside is JSON with its quotes escaped.
         let json = serde_json::from_str::<String>(text.trim()).unwrap_or(text);
-        (status.code(), serde_json::from_str(&json).unwrap_or_else(|e| panic!("{e}: {json}")), lines)
+        (
+            status.code(),
+            serde_json::from_str(&json).unwrap_or_else(|e| panic!("{e}: {json}")),
+            lines,
+        )
+    }
+
+    /// SIGTERM, and the exit code; for those whose log level hides the ledger.
+    pub(crate) fn exit_code_of_stop(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        eventually_blocking(|| "the end".to_owned(), || self.ended()).code()
     }
 
     /// SIGTERM, and the end.
