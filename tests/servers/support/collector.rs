@@ -175,6 +175,17 @@ impl Collector {
     }
 }
 
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.process.runs() {
+            let metrics = self.get("/metrics");
+            eprint!("--- ledger: {}--- metrics that are not zero:\n", self.get("/ledger"));
+            let counts = metrics.lines().filter(|l| l.starts_with("tapflow") && l.contains("_total") && !l.ends_with(" 0"));
+            counts.for_each(|line| eprintln!("{line}"));
+        }
+    }
+}
+
 /// The sum of the series of `name` in a Prometheus text whose labels contain all of `labels`.
 fn sum(text: &str, name: &str, labels: &[&str]) -> u64 {
     let mut total = 0.0;
