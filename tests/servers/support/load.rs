@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -84,6 +84,7 @@ pub(crate) fn ask(target: Target, pace: Pace, count: u64, seed: u64, patience: D
 
 /// A load that goes on until it is dropped, whether or not anybody answers.
 pub(crate) struct Background {
+    answers: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -91,19 +92,25 @@ pub(crate) struct Background {
 impl Background {
     /// Starts it.
     pub(crate) fn start(target: Target, pace: Pace, seed: u64) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (answers, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let thread = std::thread::spawn({
-            let stop = stop.clone();
+            let (answers, stop) = (answers.clone(), stop.clone());
             move || {
                 for round in 0.. {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    ask(target, pace, pace.clients * 16, seed + round, Duration::from_millis(100));
+                    let asked = ask(target, pace, pace.clients * 16, seed + round, Duration::from_millis(100));
+                    answers.fetch_add(asked.answers, Ordering::Relaxed);
                 }
             }
         });
-        Self { stop, thread: Some(thread) }
+        Self { answers, stop, thread: Some(thread) }
+    }
+
+    /// Answers that came so far.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
     }
 }
 
