@@ -1,10 +1,11 @@
 //! The servers: how each is configured and started, what it sends, and where it keeps count of it.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use crate::server::Site;
+use crate::support::load::Pace;
+use crate::support::{http_get, wait_for};
 
 /// What is known of a server.
 pub(crate) struct Kind {
@@ -20,15 +21,26 @@ pub(crate) struct Kind {
     pub(crate) queries: &'static [&'static str],
     /// The same for its answers.
     pub(crate) answers: &'static [&'static str],
+    /// Queries after which the client waits for their frames: libfstrm's queue holds 512 frames, and a sender drops what
+    /// does not fit when its own thread for dnstap does not get to run in time.
+    pub(crate) round: u64,
+    /// Whether it drops frames itself however gently it is asked. NSD hands each to a process of its own in a datagram, and
+    /// Linux queues ten of those (`net.unix.max_dgram_qlen`).
+    pub(crate) lossy: bool,
+    /// How fast it is asked.
+    pub(crate) pace: Pace,
     /// Writes its configuration.
     pub(crate) configure: fn(&Site),
     /// Its arguments.
     pub(crate) args: fn(&Site) -> Vec<String>,
     /// Its own statistics: the message types (none: all) whose frames it has counted, and their number.
     pub(crate) own_count: fn(&Site) -> (&'static [&'static str], u64),
-    /// Whether it ends its stream with STOP and waits for FINISH.
-    pub(crate) finishes: bool,
+    /// Whether it ends its stream with STOP.
+    pub(crate) stops: bool,
 }
+
+const BRISK: Pace = Pace { clients: 4, window: 16 };
+const GENTLE: Pace = Pace { clients: 1, window: 2 };
 
 fn file(site: &Site, name: &str) -> String {
     site.dir.join(name).display().to_string()
@@ -49,14 +61,16 @@ pub(crate) const UNBOUND: Kind = Kind {
     recursive: true,
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
+    round: 1000,
+    lossy: false,
+    pace: BRISK,
     configure: |site| drop(site.configure("unbound.conf")),
     args: |site| ["-d", "-p", "-c"].map(str::to_owned).into_iter().chain([file(site, "unbound.conf")]).collect(),
     own_count: |site| {
         let text = site.ask_program("unbound-control", &["-c", &file(site, "unbound.conf"), "stats_noreset"]);
         (&["CLIENT_QUERY"], value(&text, "total.num.queries="))
     },
-    // It sends STOP, but closes without waiting.
-    finishes: false,
+    stops: true,
 };
 
 pub(crate) const BIND: Kind = Kind {
@@ -67,25 +81,22 @@ pub(crate) const BIND: Kind = Kind {
     recursive: true,
     queries: &["CLIENT_QUERY", "AUTH_QUERY"],
     answers: &["CLIENT_RESPONSE", "AUTH_RESPONSE"],
+    round: 100,
+    lossy: false,
+    pace: BRISK,
     configure: |site| {
         site.configure("bind.conf");
         site.configure("hints");
-        site.configure("rndc.conf");
     },
     args: |site| vec!["-g".into(), "-n".into(), "1".into(), "-c".into(), file(site, "bind.conf")],
     own_count: |site| {
-        // It appends a dump to the file, and rndc returns when that is written.
-        let _ = std::fs::remove_file(site.dir.join("stats"));
-        site.ask_program("rndc", &["-c", &file(site, "rndc.conf"), "stats"]);
-        let text = std::fs::read_to_string(site.dir.join("stats")).expect("statistics file");
-        let count = |name: &str| {
-            let line = text.lines().find(|l| l.ends_with(name));
-            line.map_or(0, |l| l.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number"))
-        };
-        assert_eq!(count("dnstap messages dropped"), 0, "BIND has dropped messages itself");
-        (&[], count("dnstap messages written"))
+        let page = http_get(([127, 0, 0, 1], site.control), "/json/v1/server");
+        let stats: serde_json::Value = serde_json::from_str(&page).unwrap_or_else(|e| panic!("{e}: {page}"));
+        let count = |name: &str| stats["dnstapstats"][name].as_u64().unwrap_or(0);
+        assert_eq!(count("DNSTAPdropped"), 0, "BIND has dropped frames itself");
+        (&[], count("DNSTAPsuccess"))
     },
-    finishes: true,
+    stops: true,
 };
 
 pub(crate) const KNOT_DNS: Kind = Kind {
@@ -96,14 +107,17 @@ pub(crate) const KNOT_DNS: Kind = Kind {
     recursive: false,
     queries: &["AUTH_QUERY"],
     answers: &["AUTH_RESPONSE"],
+    round: 200,
+    lossy: false,
+    pace: BRISK,
     configure: |site| drop(site.configure("knot.conf")),
     args: |site| vec!["-c".into(), file(site, "knot.conf")],
     own_count: |site| {
-        let text = site.ask_program("knotc", &["-s", &file(site, "knot.sock"), "stats", "mod-stats.request-protocol"]);
+        let text = site.ask_program("knotc", &["-s", &file(site, "knot.sock"), "zone-stats", "--", "mod-stats.request-protocol"]);
         let counts = text.lines().filter_map(|l| l.rsplit_once(" = ")?.1.trim().parse::<u64>().ok());
         (&["AUTH_QUERY"], counts.sum())
     },
-    finishes: true,
+    stops: true,
 };
 
 pub(crate) const KNOT_RESOLVER: Kind = Kind {
@@ -114,11 +128,14 @@ pub(crate) const KNOT_RESOLVER: Kind = Kind {
     recursive: true,
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
+    round: 200,
+    lossy: false,
+    pace: BRISK,
     configure: |site| drop(site.configure("kresd.conf")),
     args: |site| vec!["-n".into(), "-c".into(), file(site, "kresd.conf"), site.dir.display().to_string()],
     own_count: |site| {
         let mut socket = UnixStream::connect(site.dir.join("control")).expect("control socket");
-        socket.write_all(b"stats.get('request.total')\n").expect("control socket");
+        socket.write_all(b"stats.get('request.total') - stats.get('request.internal')\n").expect("control socket");
         let mut text = Vec::new();
         let mut byte = [0];
         // The prompt comes first, then the number and a line end.
@@ -128,7 +145,7 @@ pub(crate) const KNOT_RESOLVER: Kind = Kind {
         let text = String::from_utf8_lossy(&text).into_owned();
         (&["CLIENT_QUERY"], value(&text, ""))
     },
-    finishes: true,
+    stops: true,
 };
 
 pub(crate) const NSD: Kind = Kind {
@@ -139,13 +156,16 @@ pub(crate) const NSD: Kind = Kind {
     recursive: false,
     queries: &["AUTH_QUERY"],
     answers: &["AUTH_RESPONSE"],
+    round: 100,
+    lossy: true,
+    pace: GENTLE,
     configure: |site| drop(site.configure("nsd.conf")),
     args: |site| vec!["-d".into(), "-c".into(), file(site, "nsd.conf")],
     own_count: |site| {
         let text = site.ask_program("nsd-control", &["-c", &file(site, "nsd.conf"), "stats_noreset"]);
         (&["AUTH_QUERY"], value(&text, "num.queries="))
     },
-    finishes: true,
+    stops: true,
 };
 
 pub(crate) const DNSDIST: Kind = Kind {
@@ -156,21 +176,20 @@ pub(crate) const DNSDIST: Kind = Kind {
     recursive: true,
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
+    round: 200,
+    lossy: false,
+    pace: BRISK,
     configure: |site| drop(site.configure("dnsdist.conf")),
     args: |site| vec!["--supervised".into(), "--disable-syslog".into(), "-C".into(), file(site, "dnsdist.conf")],
     own_count: |site| {
-        let mut http = TcpStream::connect(("127.0.0.1", site.control)).expect("web server");
-        write!(http, "GET /jsonstat?command=stats HTTP/1.0\r\nHost: dnsdist\r\n\r\n").expect("web server");
-        let mut answer = String::new();
-        http.read_to_string(&mut answer).expect("web server");
-        let body = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}")).1;
+        let body = &http_get(([127, 0, 0, 1], site.control), "/jsonstat?command=stats");
         let stats: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"));
         let count = |name: &str| stats[name].as_u64().unwrap_or_else(|| panic!("{name} in {body}"));
         let answers = count("responses") + count("cache-hits") + count("self-answered");
         assert!(count("cache-hits") > 0 && count("self-answered") > 0, "every kind of answer occurs: {body}");
         (&["CLIENT_QUERY", "CLIENT_RESPONSE"], count("queries") + answers)
     },
-    finishes: false,
+    stops: false,
 };
 
 pub(crate) const RECURSOR: Kind = Kind {
@@ -181,15 +200,23 @@ pub(crate) const RECURSOR: Kind = Kind {
     recursive: true,
     queries: &[],
     answers: &[],
+    round: 200,
+    lossy: false,
+    pace: BRISK,
     configure: |site| {
         site.configure("recursor.conf");
         site.configure("recursor.lua");
     },
     args: |site| vec![format!("--config-dir={}", site.dir.display())],
     own_count: |site| {
+        // Its statistics lag behind its work a little, those of the upstream do not.
+        let upstream = file(site, "../upstream/nsd.conf");
+        let asked = value(&site.ask_program("nsd-control", &["-c", &upstream, "stats_noreset"]), "num.queries=");
         let socket = format!("--socket-dir={}", site.dir.display());
-        let text = site.ask_program("rec_control", &[&socket, "get", "all-outqueries"]);
-        (&["RESOLVER_QUERY"], value(&text, ""))
+        let own = || value(&site.ask_program("rec_control", &[&socket, "get", "all-outqueries"]), "");
+        wait_for(&format!("{asked} queries in the Recursor's statistics"), || own() >= asked);
+        assert_eq!(own(), asked, "the upstream has counted as many");
+        (&["RESOLVER_QUERY"], asked)
     },
-    finishes: false,
+    stops: false,
 };

@@ -1,7 +1,6 @@
 //! `tapflow serve`, as an operator starts it.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tapflow::fstrm::{BufOptions, BufPool, ControlKind, Decoder, FrameBuf, Limits
 
 use super::process::Process;
 use super::walker::{START, STOP, Walker};
-use super::{until, wait_for};
+use super::{http_get, until, wait_for};
 
 /// A running collector in a folder of its own.
 pub(crate) struct Collector {
@@ -114,14 +113,7 @@ impl Collector {
     }
 
     fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.http).expect("HTTP connection");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: tapflow\r\n\r\n").expect("HTTP request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("HTTP answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP head");
-        assert!(head.contains("200 OK"), "{path}: {head}");
-        body.to_owned()
+        http_get(self.http, path)
     }
 
     /// `/ledger`, which must close at every moment.
@@ -172,6 +164,17 @@ impl Collector {
     /// The folder of its frames.
     pub(crate) fn frames_dir(&self) -> PathBuf {
         self.data_dir.join("frames")
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.process.runs() {
+            let metrics = self.get("/metrics");
+            eprint!("--- ledger: {}--- metrics that are not zero:\n", self.get("/ledger"));
+            let counts = metrics.lines().filter(|l| l.starts_with("tapflow") && l.contains("_total") && !l.ends_with(" 0"));
+            counts.for_each(|line| eprintln!("{line}"));
+        }
     }
 }
 

@@ -8,6 +8,8 @@ pub(crate) mod relay;
 pub(crate) mod sender;
 pub(crate) mod walker;
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Waits until `look` finds something, and returns it. The test fails when that takes longer than `limit`.
@@ -29,3 +31,15 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// How long a condition may take. The slowest thing waited for is libfstrm, which connects again after 5 s.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The body of a web page.
+pub(crate) fn http_get(address: impl Into<SocketAddr>, path: &str) -> String {
+    let mut stream = TcpStream::connect(address.into()).expect("HTTP connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("HTTP request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("HTTP answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP head");
+    assert!(head.lines().next().is_some_and(|l| l.contains("200 OK")), "{path}: {head}");
+    body.to_owned()
+}

@@ -38,6 +38,11 @@ impl Process {
         }
     }
 
+    /// Whether it runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Asks it to end, without waiting.
     pub(crate) fn signal_term(&self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::wait_for;
 use super::walker::{ACCEPT, FINISH, START, STOP, Walker};
 
 /// How one connection has gone so far.
@@ -48,7 +49,7 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    backend: Mutex<PathBuf>,
+    backend: PathBuf,
     stop: AtomicBool,
     paused: AtomicBool,
     connections: Mutex<Vec<Connection>>,
@@ -125,7 +126,7 @@ impl Relay {
 
     fn start(listener: Listener, front: String, backend: &Path) -> Self {
         let shared = Arc::new(Shared {
-            backend: Mutex::new(backend.to_owned()),
+            backend: backend.to_owned(),
             stop: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -148,14 +149,30 @@ impl Relay {
         connections.iter().map(|c| lock(&c.passed).clone()).collect()
     }
 
-    /// Whole data frames that were written to the collector, over all connections.
-    pub(crate) fn frames(&self) -> u64 {
-        self.connections().iter().map(|c| c.up.data).sum()
+    fn each<T>(&self, look: impl Fn(&Passed) -> T) -> Vec<T> {
+        lock(&self.shared.connections).iter().map(|c| look(&lock(&c.passed))).collect()
     }
 
-    /// Connections past the handshake that are open.
-    pub(crate) fn open_streams(&self) -> usize {
-        self.connections().iter().filter(|c| c.started() && !c.closed).count()
+    /// Whole data frames that were written to the collector, by connection.
+    pub(crate) fn frames_by_connection(&self) -> Vec<u64> {
+        self.each(|c| c.up.data)
+    }
+
+    /// Whole data frames that were written to the collector, over all connections.
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames_by_connection().iter().sum()
+    }
+
+    /// Whether there is an open connection past the handshake, and none that is not past it.
+    pub(crate) fn ready(&self) -> bool {
+        let open = self.each(|c| (!c.closed).then(|| c.started()));
+        let mut open = open.iter().flatten().peekable();
+        open.peek().is_some() && open.all(|started| *started)
+    }
+
+    /// Waits until every connection is closed.
+    pub(crate) fn wait_closed(&self) {
+        wait_for("the relay's connections closed", || self.each(|c| c.closed).iter().all(|closed| *closed));
     }
 }
 
@@ -184,7 +201,7 @@ impl Shared {
             // When the collector is away the server's connection is closed at once, and it tries again later.
             match accepted {
                 Ok(front) => {
-                    if let Ok(back) = UnixStream::connect(&*lock(&self.backend)) {
+                    if let Ok(back) = UnixStream::connect(&self.backend) {
                         self.connect(front, Socket::Unix(back));
                     }
                 }
@@ -197,7 +214,7 @@ impl Shared {
         if let Socket::Unix(s) = &front {
             s.set_nonblocking(false).expect("blocking");
         }
-        let passed = Arc::new(Mutex::new(Passed::default()));
+        let passed = Arc::new(Mutex::new(Passed { up: Walker::keeping(), ..Passed::default() }));
         let mut connections = lock(&self.connections);
         connections.push(Connection { passed: passed.clone(), front: front.another() });
         let (mut front_in, mut back_out) = (front.another(), back.another());
