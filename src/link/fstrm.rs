@@ -135,7 +135,7 @@ enum Run {
 enum Payloads {
     Undecided,
     Plain,
-    Compressed(Decompressor),
+    Compressed(Box<Decompressor>),
 }
 
 /// One connection's receiving side.
@@ -165,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         let payloads = match options.compression {
             Compression::Auto => Payloads::Undecided,
             Compression::Off => Payloads::Plain,
-            Compression::Codec(_) => Payloads::Compressed(Decompressor::new(options.decompressed_max)),
+            Compression::Codec(_) => Payloads::Compressed(Box::new(Decompressor::new(options.decompressed_max))),
         };
         Self {
             io,
@@ -305,7 +305,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             .next()
             .is_some_and(|payload| self.options.compression.codec_of(payload).is_some());
         self.payloads = if compressed {
-            Payloads::Compressed(Decompressor::new(self.options.decompressed_max))
+            Payloads::Compressed(Box::new(Decompressor::new(self.options.decompressed_max)))
         } else {
             Payloads::Plain
         };

@@ -88,6 +88,17 @@ pub struct OutputError {
     source: io::Error,
 }
 
+impl OutputError {
+    fn because(output: &str, what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let (output, what) = (output.to_owned(), what.into());
+        move |source| Self {
+            output,
+            what,
+            source,
+        }
+    }
+}
+
 /// A sink with the encoder that suits it.
 struct Pair {
     encoder: Box<dyn Encoder>,
@@ -108,14 +119,6 @@ pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts
         &options.name
     };
     let meter = Meter::new(&ctx.telemetry, name);
-    let failed = |what: String| {
-        let output = name.to_owned();
-        move |source| OutputError {
-            output,
-            what,
-            source,
-        }
-    };
     let pair = match &options.kind {
         OutputKind::Null(_) => {
             meter.connected(true);
@@ -125,7 +128,8 @@ pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts
             });
         }
         OutputKind::Stdout(o) => {
-            let fd = stdout_fd().map_err(failed("standard output cannot be used".to_owned()))?;
+            let fd = stdout_fd()
+                .map_err(OutputError::because(name, "standard output cannot be used"))?;
             let sink = Stdout::new(
                 name,
                 fd,
@@ -141,10 +145,10 @@ pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts
         }
         OutputKind::File(o) => {
             let dir = folder(&o.path, &ctx.data_dir);
-            let sink = file(name, o, dir.clone(), ctx, meter).map_err(failed(format!(
-                "the folder {} cannot be used",
-                dir.display()
-            )))?;
+            let sink = file(name, o, dir.clone(), ctx, meter).map_err(OutputError::because(
+                name,
+                format!("the folder {} cannot be used", dir.display()),
+            ))?;
             Pair {
                 encoder: encode::build(o.format, o.utc),
                 sink: Box::new(sink),

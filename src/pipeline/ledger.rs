@@ -31,7 +31,7 @@ pub enum OutputDrop {
 }
 
 impl OutputDrop {
-    /// Every reason, in the order of [`OutputDrop::index`].
+    /// Every reason, in the order of their accounts.
     pub const ALL: [Self; 5] = [
         Self::QueueFull,
         Self::Shutdown,

@@ -1,6 +1,6 @@
 //! The stages, one file each; [`build`] is the one place that names them all.
 //!
-//! To add a stage: write `stages/NAME.rs` with a [`StageFactory`](crate::pipeline::stage::StageFactory) and its
+//! To add a stage: write `stages/NAME.rs` with a [`StageFactory`] and its
 //! [`Stage`](crate::pipeline::stage::Stage), give it a variant in [`options::StageOptions`], and one line in [`build`].
 
 use crate::dns::NameTextError;

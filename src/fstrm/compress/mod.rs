@@ -237,8 +237,8 @@ impl Decompressor {
     }
 
     /// Appends to `out` the run that a received run stands for: compressed payloads replaced by the frames in them, the
-    /// others as they are. Returns the number of frames appended. A payload that fails is left out and told to `failed`,
-    /// so frames received = payloads neither compressed nor failed + containers + failures.
+    /// others as they are. Returns the number of frames appended. A payload that cannot be decompressed is left out and
+    /// told to `failed`, once, so that it can be counted as one frame lost.
     pub fn expand(
         &mut self,
         compression: Compression,

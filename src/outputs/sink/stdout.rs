@@ -201,7 +201,7 @@ mod tests {
         let (rig, driver) = Rig::new(Box::new(Passthrough), |signal| {
             Box::new(Stdout::new("out", fd, container, signal, meter))
         });
-        let (done, ended) = mpsc::channel();
+        let (done, ended) = mpsc::sync_channel(1);
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()

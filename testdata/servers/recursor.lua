@@ -1,0 +1,2 @@
+-- @ADVICE@ is what `tapflow serve` prints for PowerDNS Recursor.
+@ADVICE@

@@ -1,0 +1,195 @@
+//! The servers: how each is configured and started, what it sends, and where it keeps count of it.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+use crate::server::Site;
+
+/// What is known of a server.
+pub(crate) struct Kind {
+    /// As `serve` calls it.
+    pub(crate) name: &'static str,
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+    /// Whether the printed lines make it send over TCP.
+    pub(crate) over_tcp: bool,
+    /// Whether it asks an upstream for what it answers.
+    pub(crate) recursive: bool,
+    /// The message types of which a query that it gets makes one; none where it sends only what it asks others.
+    pub(crate) queries: &'static [&'static str],
+    /// The same for its answers.
+    pub(crate) answers: &'static [&'static str],
+    /// Writes its configuration.
+    pub(crate) configure: fn(&Site),
+    /// Its arguments.
+    pub(crate) args: fn(&Site) -> Vec<String>,
+    /// Its own statistics: the message types (none: all) whose frames it has counted, and their number.
+    pub(crate) own_count: fn(&Site) -> (&'static [&'static str], u64),
+    /// Whether it ends its stream with STOP and waits for FINISH.
+    pub(crate) finishes: bool,
+}
+
+fn file(site: &Site, name: &str) -> String {
+    site.dir.join(name).display().to_string()
+}
+
+/// The number behind `key`, in a text of keys and values with `=` or spaces between them.
+fn value(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|l| l.trim().strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
+    let number = line.trim_matches(|c: char| !c.is_ascii_digit());
+    number.parse().unwrap_or_else(|e| panic!("{key}{line}: {e}"))
+}
+
+pub(crate) const UNBOUND: Kind = Kind {
+    name: "Unbound",
+    program: "unbound",
+    package: "unbound",
+    over_tcp: false,
+    recursive: true,
+    queries: &["CLIENT_QUERY"],
+    answers: &["CLIENT_RESPONSE"],
+    configure: |site| drop(site.configure("unbound.conf")),
+    args: |site| ["-d", "-p", "-c"].map(str::to_owned).into_iter().chain([file(site, "unbound.conf")]).collect(),
+    own_count: |site| {
+        let text = site.ask_program("unbound-control", &["-c", &file(site, "unbound.conf"), "stats_noreset"]);
+        (&["CLIENT_QUERY"], value(&text, "total.num.queries="))
+    },
+    // It sends STOP, but closes without waiting.
+    finishes: false,
+};
+
+pub(crate) const BIND: Kind = Kind {
+    name: "BIND",
+    program: "named",
+    package: "bind9",
+    over_tcp: false,
+    recursive: true,
+    queries: &["CLIENT_QUERY", "AUTH_QUERY"],
+    answers: &["CLIENT_RESPONSE", "AUTH_RESPONSE"],
+    configure: |site| {
+        site.configure("bind.conf");
+        site.configure("hints");
+        site.configure("rndc.conf");
+    },
+    args: |site| vec!["-g".into(), "-n".into(), "1".into(), "-c".into(), file(site, "bind.conf")],
+    own_count: |site| {
+        // It appends a dump to the file, and rndc returns when that is written.
+        let _ = std::fs::remove_file(site.dir.join("stats"));
+        site.ask_program("rndc", &["-c", &file(site, "rndc.conf"), "stats"]);
+        let text = std::fs::read_to_string(site.dir.join("stats")).expect("statistics file");
+        let count = |name: &str| {
+            let line = text.lines().find(|l| l.ends_with(name));
+            line.map_or(0, |l| l.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number"))
+        };
+        assert_eq!(count("dnstap messages dropped"), 0, "BIND has dropped messages itself");
+        (&[], count("dnstap messages written"))
+    },
+    finishes: true,
+};
+
+pub(crate) const KNOT_DNS: Kind = Kind {
+    name: "Knot DNS",
+    program: "knotd",
+    package: "knot knot-module-dnstap",
+    over_tcp: false,
+    recursive: false,
+    queries: &["AUTH_QUERY"],
+    answers: &["AUTH_RESPONSE"],
+    configure: |site| drop(site.configure("knot.conf")),
+    args: |site| vec!["-c".into(), file(site, "knot.conf")],
+    own_count: |site| {
+        let text = site.ask_program("knotc", &["-s", &file(site, "knot.sock"), "stats", "mod-stats.request-protocol"]);
+        let counts = text.lines().filter_map(|l| l.rsplit_once(" = ")?.1.trim().parse::<u64>().ok());
+        (&["AUTH_QUERY"], counts.sum())
+    },
+    finishes: true,
+};
+
+pub(crate) const KNOT_RESOLVER: Kind = Kind {
+    name: "Knot Resolver",
+    program: "kresd",
+    package: "knot-resolver",
+    over_tcp: false,
+    recursive: true,
+    queries: &["CLIENT_QUERY"],
+    answers: &["CLIENT_RESPONSE"],
+    configure: |site| drop(site.configure("kresd.conf")),
+    args: |site| vec!["-n".into(), "-c".into(), file(site, "kresd.conf"), site.dir.display().to_string()],
+    own_count: |site| {
+        let mut socket = UnixStream::connect(site.dir.join("control")).expect("control socket");
+        socket.write_all(b"stats.get('request.total')\n").expect("control socket");
+        let mut text = Vec::new();
+        let mut byte = [0];
+        // The prompt comes first, then the number and a line end.
+        while text.last() != Some(&b'\n') && socket.read(&mut byte).is_ok_and(|n| n > 0) {
+            text.push(byte[0]);
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        (&["CLIENT_QUERY"], value(&text, ""))
+    },
+    finishes: true,
+};
+
+pub(crate) const NSD: Kind = Kind {
+    name: "NSD",
+    program: "nsd",
+    package: "nsd",
+    over_tcp: false,
+    recursive: false,
+    queries: &["AUTH_QUERY"],
+    answers: &["AUTH_RESPONSE"],
+    configure: |site| drop(site.configure("nsd.conf")),
+    args: |site| vec!["-d".into(), "-c".into(), file(site, "nsd.conf")],
+    own_count: |site| {
+        let text = site.ask_program("nsd-control", &["-c", &file(site, "nsd.conf"), "stats_noreset"]);
+        (&["AUTH_QUERY"], value(&text, "num.queries="))
+    },
+    finishes: true,
+};
+
+pub(crate) const DNSDIST: Kind = Kind {
+    name: "dnsdist",
+    program: "dnsdist",
+    package: "dnsdist",
+    over_tcp: true,
+    recursive: true,
+    queries: &["CLIENT_QUERY"],
+    answers: &["CLIENT_RESPONSE"],
+    configure: |site| drop(site.configure("dnsdist.conf")),
+    args: |site| vec!["--supervised".into(), "--disable-syslog".into(), "-C".into(), file(site, "dnsdist.conf")],
+    own_count: |site| {
+        let mut http = TcpStream::connect(("127.0.0.1", site.control)).expect("web server");
+        write!(http, "GET /jsonstat?command=stats HTTP/1.0\r\nHost: dnsdist\r\n\r\n").expect("web server");
+        let mut answer = String::new();
+        http.read_to_string(&mut answer).expect("web server");
+        let body = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}")).1;
+        let stats: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"));
+        let count = |name: &str| stats[name].as_u64().unwrap_or_else(|| panic!("{name} in {body}"));
+        let answers = count("responses") + count("cache-hits") + count("self-answered");
+        assert!(count("cache-hits") > 0 && count("self-answered") > 0, "every kind of answer occurs: {body}");
+        (&["CLIENT_QUERY", "CLIENT_RESPONSE"], count("queries") + answers)
+    },
+    finishes: false,
+};
+
+pub(crate) const RECURSOR: Kind = Kind {
+    name: "PowerDNS Recursor",
+    program: "pdns_recursor",
+    package: "pdns-recursor",
+    over_tcp: true,
+    recursive: true,
+    queries: &[],
+    answers: &[],
+    configure: |site| {
+        site.configure("recursor.conf");
+        site.configure("recursor.lua");
+    },
+    args: |site| vec![format!("--config-dir={}", site.dir.display())],
+    own_count: |site| {
+        let socket = format!("--socket-dir={}", site.dir.display());
+        let text = site.ask_program("rec_control", &[&socket, "get", "all-outqueries"]);
+        (&["RESOLVER_QUERY"], value(&text, ""))
+    },
+    finishes: false,
+};
