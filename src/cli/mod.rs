@@ -58,22 +58,19 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands.
+/// The commands, in the order of `tapflow --help`.
 #[derive(Debug, Subcommand)]
+#[allow(
+    missing_docs,
+    reason = "a doc comment here would take the place of the command's own help text"
+)]
 pub enum Command {
-    /// Take dnstap in
     Serve(serve::ServeArgs),
-    /// Send frames of files to a collector
     Replay(replay::ReplayArgs),
-    /// Show the records of files
     Read(read::ReadArgs),
-    /// Convert files and captures
     Convert(convert::ConvertArgs),
-    /// Check a configuration file
     CheckConfig(check_config::CheckConfigArgs),
-    /// Print shell completions
     Completions(completions::CompletionsArgs),
-    /// Print manual pages
     Man(man::ManArgs),
 }
 
