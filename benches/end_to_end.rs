@@ -58,13 +58,21 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |name: &str, default: usize| -> usize {
         let at = args.iter().position(|a| a == name);
-        at.and_then(|i| args.get(i + 1)).and_then(|v| v.parse().ok()).unwrap_or(default)
+        at.and_then(|i| args.get(i + 1))
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(default)
     };
     let smoke = args.iter().any(|a| a == "--test");
     let settings = if smoke {
-        Settings { rounds: 1, frames: 200_000 }
+        Settings {
+            rounds: 1,
+            frames: 200_000,
+        }
     } else {
-        Settings { rounds: number("--rounds", 5), frames: number("--million-frames", 20) * 1_000_000 }
+        Settings {
+            rounds: number("--rounds", 5),
+            frames: number("--million-frames", 20) * 1_000_000,
+        }
     };
     let folder = std::env::temp_dir().join(format!("tapflow-bench-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
@@ -84,22 +92,38 @@ fn bench(settings: &Settings, folder: &Path) -> Result<()> {
         std::thread::available_parallelism()?
     );
     let mut cases: Vec<Case> = [
-        ("tapflow, decode and metrics, unix", (|i| tapflow(i, false, "decode", "null:")) as fn(&Input) -> Result<Round>),
-        ("tapflow, decode and metrics, tcp", |i| tapflow(i, true, "decode", "null:")),
-        ("tapflow, undecoded, unix", |i| tapflow(i, false, "none", "null:")),
-        ("tapflow, decode, metrics, .fstrm files, unix", |i| tapflow(i, false, "decode", "file")),
+        (
+            "tapflow, decode and metrics, unix",
+            (|i| tapflow(i, false, "decode", "null:")) as fn(&Input) -> Result<Round>,
+        ),
+        ("tapflow, decode and metrics, tcp", |i| {
+            tapflow(i, true, "decode", "null:")
+        }),
+        ("tapflow, undecoded, unix", |i| {
+            tapflow(i, false, "none", "null:")
+        }),
+        ("tapflow, decode, metrics, .fstrm files, unix", |i| {
+            tapflow(i, false, "decode", "file")
+        }),
         ("fstrm_replay to fstrm_capture, unix", fstrm),
     ]
     .into_iter()
-    .map(|(name, run)| Case { name, run, rounds: Vec::new() })
+    .map(|(name, run)| Case {
+        name,
+        run,
+        rounds: Vec::new(),
+    })
     .collect();
     if !installed("fstrm_capture") || !installed("fstrm_replay") {
-        println!("skipped: fstrm_replay and fstrm_capture are not installed; apt-get install fstrm-bin");
+        println!(
+            "skipped: fstrm_replay and fstrm_capture are not installed; apt-get install fstrm-bin"
+        );
         cases.pop();
     }
     for _ in 0..settings.rounds {
         for case in &mut cases {
-            case.rounds.push((case.run)(&input).map_err(|e| format!("{}: {e}", case.name))?);
+            case.rounds
+                .push((case.run)(&input).map_err(|e| format!("{}: {e}", case.name))?);
         }
     }
     report(&cases);
@@ -107,21 +131,50 @@ fn bench(settings: &Settings, folder: &Path) -> Result<()> {
 }
 
 fn report(cases: &[Case]) {
-    println!("{:<46} {:>28} {:>9} {:>14} {:>9}", "case", "million frames/s (min..max)", "MB/s", "CPU ns a frame", "peak MiB");
+    println!(
+        "{:<46} {:>28} {:>9} {:>14} {:>9}",
+        "case", "million frames/s (min..max)", "MB/s", "CPU ns a frame", "peak MiB"
+    );
     let rate = |r: &Round| r.frames as f64 / r.seconds / 1e6;
     for case in cases {
         let rates = sorted(case.rounds.iter().map(rate));
         let bytes = sorted(case.rounds.iter().map(|r| r.bytes as f64 / r.seconds / 1e6));
         let cpu = sorted(case.rounds.iter().map(|r| r.cpu * 1e9 / r.frames as f64));
         let peak = case.rounds.iter().map(|r| r.peak_bytes).max().unwrap_or(0) >> 20;
-        let spread = format!("{:.2} ({:.2}..{:.2})", median(&rates), rates[0], rates[rates.len() - 1]);
-        println!("{:<46} {:>28} {:>9.0} {:>14.0} {:>9}", case.name, spread, median(&bytes), median(&cpu), peak);
+        let spread = format!(
+            "{:.2} ({:.2}..{:.2})",
+            median(&rates),
+            rates[0],
+            rates[rates.len() - 1]
+        );
+        println!(
+            "{:<46} {:>28} {:>9.0} {:>14.0} {:>9}",
+            case.name,
+            spread,
+            median(&bytes),
+            median(&cpu),
+            peak
+        );
     }
-    let Some((peer, ours)) = cases.split_last().filter(|(c, _)| c.name.starts_with("fstrm")) else { return };
+    let Some((peer, ours)) = cases
+        .split_last()
+        .filter(|(c, _)| c.name.starts_with("fstrm"))
+    else {
+        return;
+    };
     for case in ours {
-        let ratios = sorted(case.rounds.iter().zip(&peer.rounds).map(|(a, b)| rate(a) / rate(b)));
+        let ratios = sorted(
+            case.rounds
+                .iter()
+                .zip(&peer.rounds)
+                .map(|(a, b)| rate(a) / rate(b)),
+        );
         let (low, high) = (ratios[0], ratios[ratios.len() - 1]);
-        println!("{}: {:.1} times fstrm ({low:.1}..{high:.1}, round by round)", case.name, median(&ratios));
+        println!(
+            "{}: {:.1} times fstrm ({low:.1}..{high:.1}, round by round)",
+            case.name,
+            median(&ratios)
+        );
     }
 }
 
@@ -136,13 +189,20 @@ fn median(sorted: &[f64]) -> f64 {
 }
 
 fn installed(program: &str) -> bool {
-    Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    Command::new(program)
+        .arg("--help")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
 }
 
 /// Puts the data frames of all captures into one file.
 fn prepare(folder: &Path, frames_wanted: usize) -> Result<Input> {
     let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/captures");
-    let mut paths: Vec<PathBuf> = fs::read_dir(captures)?.filter_map(|e| Some(e.ok()?.path())).collect();
+    let mut paths: Vec<PathBuf> = fs::read_dir(captures)?
+        .filter_map(|e| Some(e.ok()?.path()))
+        .collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "fstrm"));
     paths.sort();
     let (mut run, mut frames) = (Vec::new(), 0);
@@ -163,7 +223,13 @@ fn prepare(folder: &Path, frames_wanted: usize) -> Result<Input> {
     }
     let file = folder.join("input.fstrm");
     fs::write(&file, [START, &run, STOP].concat())?;
-    Ok(Input { folder: folder.to_owned(), file, frames, bytes: run.len(), loops: frames_wanted.div_ceil(frames) })
+    Ok(Input {
+        folder: folder.to_owned(),
+        file,
+        frames,
+        bytes: run.len(),
+        loops: frames_wanted.div_ceil(frames),
+    })
 }
 
 /// Ends a child however the round ends.
@@ -188,18 +254,41 @@ fn tapflow(input: &Input, tcp: bool, stages: &str, output: &str) -> Result<Round
         "file" => "type = \"file\"\ncompress = \"off\"\nkeep_files = 2",
         _ => "type = \"null\"",
     };
-    let listen = if tcp { "tcp:127.0.0.1:0".to_owned() } else { format!("unix:{}", socket.display()) };
+    let listen = if tcp {
+        "tcp:127.0.0.1:0".to_owned()
+    } else {
+        format!("unix:{}", socket.display())
+    };
     let text = format!(
         "data_dir = {data:?}\nstage = []\n[http]\naddress = \"127.0.0.1:0\"\n[[listener]]\nuri = {listen:?}\n[[output]]\n{output}\n"
     );
-    let text = if stages.is_empty() { text } else { text.replace("stage = []\n", "") + stages };
+    let text = if stages.is_empty() {
+        text
+    } else {
+        text.replace("stage = []\n", "") + stages
+    };
     fs::write(&config, text)?;
-    let mut serve = Killed(Command::new(TAPFLOW).args(["serve", "--config"]).arg(&config).stderr(Stdio::piped()).spawn()?);
+    let mut serve = Killed(
+        Command::new(TAPFLOW)
+            .args(["serve", "--config"])
+            .arg(&config)
+            .stderr(Stdio::piped())
+            .spawn()?,
+    );
     let stderr = serve.0.stderr.take().ok_or("no standard error")?;
     let (to, http) = addresses(stderr)?;
     let started = Instant::now();
     let replay = Command::new(TAPFLOW)
-        .args(["replay", "--quiet", "--report", "json", "--to", &to, "--loop", &input.loops.to_string()])
+        .args([
+            "replay",
+            "--quiet",
+            "--report",
+            "json",
+            "--to",
+            &to,
+            "--loop",
+            &input.loops.to_string(),
+        ])
         .arg(&input.file)
         .output()?;
     let seconds = started.elapsed().as_secs_f64();
@@ -210,7 +299,13 @@ fn tapflow(input: &Input, tcp: bool, stages: &str, output: &str) -> Result<Round
     wait_for_ledger(&http, frames)?;
     let (cpu, peak_bytes) = usage(serve.0.id())?;
     let _ = fs::remove_dir_all(&data);
-    Ok(Round { frames, bytes: input.bytes * input.loops, seconds, cpu, peak_bytes })
+    Ok(Round {
+        frames,
+        bytes: input.bytes * input.loops,
+        seconds,
+        cpu,
+        peak_bytes,
+    })
 }
 
 /// Reads where the collector listens from what it prints, and leaves the rest of its output to a thread.
@@ -238,7 +333,10 @@ fn wait_for_ledger(http: &str, frames: usize) -> Result<()> {
         stream.write_all(b"GET /ledger HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        let body = answer.split("\r\n\r\n").nth(1).ok_or("no answer from /ledger")?;
+        let body = answer
+            .split("\r\n\r\n")
+            .nth(1)
+            .ok_or("no answer from /ledger")?;
         let ledger: serde_json::Value = serde_json::from_str(body.trim())?;
         if ledger["closes"] != true {
             return Err(format!("the ledger does not close: {ledger}").into());
@@ -256,11 +354,20 @@ fn wait_for_ledger(http: &str, frames: usize) -> Result<()> {
 /// CPU seconds and peak resident bytes of a process.
 fn usage(pid: u32) -> Result<(f64, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
     // Fields 14 and 15 of proc(5), in ticks of 10 ms.
-    let ticks: f64 = fields.get(11).ok_or("stat")?.parse::<f64>()? + fields.get(12).ok_or("stat")?.parse::<f64>()?;
+    let ticks: f64 = fields.get(11).ok_or("stat")?.parse::<f64>()?
+        + fields.get(12).ok_or("stat")?.parse::<f64>()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).ok_or("VmHWM")?;
+    let peak = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .ok_or("VmHWM")?;
     let kib: u64 = peak.trim().trim_end_matches(" kB").trim().parse()?;
     Ok((ticks / 100.0, kib * 1024))
 }
@@ -271,7 +378,13 @@ fn fstrm(input: &Input) -> Result<Round> {
     let _ = fs::remove_file(&socket);
     let content = ["-t", "protobuf:dnstap.Dnstap"];
     let capture = Killed(
-        Command::new("fstrm_capture").args(content).arg("-u").arg(&socket).args(["-w", "/dev/null"]).stderr(Stdio::null()).spawn()?,
+        Command::new("fstrm_capture")
+            .args(content)
+            .arg("-u")
+            .arg(&socket)
+            .args(["-w", "/dev/null"])
+            .stderr(Stdio::null())
+            .spawn()?,
     );
     let deadline = Instant::now() + Duration::from_secs(10);
     while !socket.exists() {
@@ -292,5 +405,11 @@ fn fstrm(input: &Input) -> Result<Round> {
     }
     let seconds = started.elapsed().as_secs_f64();
     let (cpu, peak_bytes) = usage(capture.0.id())?;
-    Ok(Round { frames: input.frames * loops, bytes: input.bytes * loops, seconds, cpu, peak_bytes })
+    Ok(Round {
+        frames: input.frames * loops,
+        bytes: input.bytes * loops,
+        seconds,
+        cpu,
+        peak_bytes,
+    })
 }

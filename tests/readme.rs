@@ -35,31 +35,54 @@ fn run(script: &str, folder: &Path) -> Output {
         symlink(Path::new(ROOT).join(name), folder.join(name)).expect("link");
     }
     let bin = Path::new(TAPFLOW).parent().expect("the program's folder");
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let path = format!(
+        "{}:{}",
+        bin.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
     let mut command = if is_root() {
         let mut c = Command::new("unshare");
         c.args(["--net", "--mount", "bash", "-ec"]);
-        c.arg(format!("mount -t tmpfs none /var/lib; ip link set lo up\n{script}"));
+        c.arg(format!(
+            "mount -t tmpfs none /var/lib; ip link set lo up\n{script}"
+        ));
         c
     } else {
         let mut c = Command::new("bash");
         c.args(["-ec", script]);
         c
     };
-    command.current_dir(folder).env("PATH", path).env("HOME", folder).env_remove("XDG_STATE_HOME");
+    command
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("HOME", folder)
+        .env_remove("XDG_STATE_HOME");
     command.output().expect("bash (and, as root, unshare)")
 }
 
 fn assert_ran(script: &str, output: &Output) {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{script}\n--- {}\n{out}\n---\n{err}", output.status);
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "{script}\n--- {}\n{out}\n---\n{err}",
+        output.status
+    );
 }
 
 #[test]
 fn the_main_job_runs_on_its_defaults_and_ends_well() {
     let blocks = blocks(&readme(), "sh");
-    assert_eq!(blocks[0], "cargo run --release -- serve\n", "the first block is the main job");
-    let arguments = blocks[0].trim().strip_prefix("cargo run --release -- ").expect("cargo run");
+    assert_eq!(
+        blocks[0], "cargo run --release -- serve\n",
+        "the first block is the main job"
+    );
+    let arguments = blocks[0]
+        .trim()
+        .strip_prefix("cargo run --release -- ")
+        .expect("cargo run");
     // Only what `cargo run` does is left out: the program is built already.
     let script = format!(
         "tapflow {arguments} 2> log & pid=$!\n\
@@ -73,7 +96,12 @@ fn the_main_job_runs_on_its_defaults_and_ends_well() {
     let output = run(&script, folder.path());
     assert_ran(&script, &output);
     let log = String::from_utf8_lossy(&output.stderr);
-    for words in ["dnstap-socket-path", "newFrameStreamTcpLogger", "dnstap-output unix", "\\\"received\\\":87"] {
+    for words in [
+        "dnstap-socket-path",
+        "newFrameStreamTcpLogger",
+        "dnstap-output unix",
+        "\\\"received\\\":87",
+    ] {
         assert!(log.contains(words), "{words} in\n{log}");
     }
 }
@@ -96,9 +124,15 @@ fn every_other_block_runs_as_it_is_written() {
 #[test]
 fn the_test_command_is_cargo_test_and_ci_calls_it() {
     let readme = readme();
-    let command = blocks(&readme, "sh").into_iter().find(|b| b.starts_with("cargo test")).expect("the test command");
+    let command = blocks(&readme, "sh")
+        .into_iter()
+        .find(|b| b.starts_with("cargo test"))
+        .expect("the test command");
     let ci = fs::read_to_string(Path::new(ROOT).join(".ci/run")).expect(".ci/run");
-    assert!(ci.lines().any(|line| line.starts_with(command.trim())), "{command}");
+    assert!(
+        ci.lines().any(|line| line.starts_with(command.trim())),
+        "{command}"
+    );
 }
 
 #[test]
@@ -114,7 +148,13 @@ fn files_and_benches_that_the_readme_names_exist() {
     }
     assert!(links > 5);
     for part in readme.split("--bench ").skip(1) {
-        let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        assert!(Path::new(ROOT).join(format!("benches/{name}.rs")).exists(), "{name}");
+        let name: String = part
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
+        assert!(
+            Path::new(ROOT).join(format!("benches/{name}.rs")).exists(),
+            "{name}"
+        );
     }
 }

@@ -16,8 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::fstrm::compress::{CompressError, Compression, Decompressor};
 use crate::fstrm::{
-    Action, BufOptions, BufPool, ContentType, Control, Data, DecodeError, Decoder, Dialect, End, FrameBuf, Frames,
-    HandshakeError, Item, Limits, Mode, Oversize, Receiver, View,
+    Action, BufOptions, BufPool, ContentType, Control, Data, DecodeError, Decoder, Dialect, End,
+    FrameBuf, Frames, HandshakeError, Item, Limits, Mode, Oversize, Receiver, View,
 };
 
 /// Reads that came back nearly empty before a connection goes back to its small buffer.
@@ -165,7 +165,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         let payloads = match options.compression {
             Compression::Auto => Payloads::Undecided,
             Compression::Off => Payloads::Plain,
-            Compression::Codec(_) => Payloads::Compressed(Box::new(Decompressor::new(options.decompressed_max))),
+            Compression::Codec(_) => {
+                Payloads::Compressed(Box::new(Decompressor::new(options.decompressed_max)))
+            }
         };
         Self {
             io,
@@ -235,7 +237,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
                 continue;
             }
             if self.read().await? == 0 {
-                return Ok(Event::Eof(self.receiver.on_eof(self.decoder.mid_frame(&self.buf))));
+                return Ok(Event::Eof(
+                    self.receiver.on_eof(self.decoder.mid_frame(&self.buf)),
+                ));
             }
         }
     }
@@ -329,11 +333,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
                 match self.options.compression.codec_of(payload) {
                     // A sender that compresses may still send a frame as it is.
                     None => {
-                        self.inflated
-                            .extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
+                        self.inflated.extend_from_slice(
+                            &u32::try_from(payload.len())
+                                .unwrap_or(u32::MAX)
+                                .to_be_bytes(),
+                        );
                         self.inflated.extend_from_slice(payload);
                         self.run = Run::Inflated;
-                        Event::Run { frames: 1, wire_bytes }
+                        Event::Run {
+                            frames: 1,
+                            wire_bytes,
+                        }
                     }
                     Some(codec) => match decompressor.inner(codec, payload, &mut self.inflated) {
                         Ok(inner) => {
@@ -410,10 +420,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
 
     /// One read. Returns the number of bytes, 0 at the end of the stream.
     async fn read(&mut self) -> Result<usize, LinkError> {
-        let want = self
-            .read_hint
-            .max(self.decoder.want(&self.buf).min(self.options.buffer.growth_limit));
-        if self.quiet_reads == QUIET_READS && self.buf.capacity() > self.options.buffer.initial_capacity {
+        let want = self.read_hint.max(
+            self.decoder
+                .want(&self.buf)
+                .min(self.options.buffer.growth_limit),
+        );
+        if self.quiet_reads == QUIET_READS
+            && self.buf.capacity() > self.options.buffer.initial_capacity
+        {
             self.buf.release_if_empty();
         }
         let (deadline, timed_out) = self.deadline();
@@ -425,7 +439,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             // A read asks for no more than it should, however large the storage is: what is read at once is one batch.
             let len = spare.len().min(self.options.read_size.max(want));
             let spare = spare.get_mut(..len).unwrap_or_default();
-            with_deadline(self.io.read(spare), deadline).await.ok_or(timed_out)??
+            with_deadline(self.io.read(spare), deadline)
+                .await
+                .ok_or(timed_out)??
         };
         self.buf.filled(n);
         if self.options.idle_timeout.is_some() {
@@ -457,7 +473,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         // A raw listener has no handshake to wait for.
         if !self.started && !self.receiver.streaming() {
             let limit = self.options.handshake_timeout;
-            return (self.opened.checked_add(limit), LinkError::HandshakeTimeout(limit));
+            return (
+                self.opened.checked_add(limit),
+                LinkError::HandshakeTimeout(limit),
+            );
         }
         let limit = self.options.idle_timeout;
         (

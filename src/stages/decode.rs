@@ -41,7 +41,9 @@ struct Decode {
 
 impl Stage for Decode {
     fn on_record(&mut self, record: &mut Record<'_>) -> Verdict {
-        let Err(reason) = record.message() else { return Verdict::Keep };
+        let Err(reason) = record.message() else {
+            return Verdict::Keep;
+        };
         // Rare, so a search of the short list is cheaper than a map that every connection would have to carry.
         self.slots
             .iter()

@@ -38,7 +38,10 @@ pub enum StageError {
 ///
 /// # Errors
 /// Settings that name something that does not exist.
-pub fn build(options: &StageOptions, context: &StageContext<'_>) -> Result<Box<dyn StageFactory>, StageError> {
+pub fn build(
+    options: &StageOptions,
+    context: &StageContext<'_>,
+) -> Result<Box<dyn StageFactory>, StageError> {
     Ok(match options {
         StageOptions::Decode(_) => Box::new(decode::Factory::new(context)),
         StageOptions::Filter(options) => Box::new(filter::Factory::new(options)?),

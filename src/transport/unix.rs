@@ -204,7 +204,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let (listener, file) = bind(&path, &access(0o604)).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o604);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o604
+        );
         drop(listener);
         drop(file);
         assert!(!path.exists());
@@ -285,7 +288,15 @@ mod tests {
             owner: Some("no-such-user-here".into()),
             group: None,
         };
-        assert!(bind(&path, &nobody).unwrap_err().to_string().contains("no such user"));
-        assert!(!path.exists(), "a socket that could not be set up does not stay");
+        assert!(
+            bind(&path, &nobody)
+                .unwrap_err()
+                .to_string()
+                .contains("no such user")
+        );
+        assert!(
+            !path.exists(),
+            "a socket that could not be set up does not stay"
+        );
     }
 }

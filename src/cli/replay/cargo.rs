@@ -158,11 +158,7 @@ fn stow(runs: &[Piece], bytes: usize, shape: Shape, manifest: Manifest) -> Cargo
         let target = usize::try_from(share)
             .unwrap_or(PIECE_BYTES)
             .clamp(1, PIECE_BYTES);
-        let copies = if bytes == 0 {
-            1
-        } else {
-            (target / bytes).max(1) as u64
-        };
+        let copies = target.checked_div(bytes).unwrap_or(1).max(1) as u64;
         let copies = if endless {
             copies
         } else {
@@ -317,7 +313,7 @@ struct Loader {
 impl Loader {
     fn new(files: &[PathBuf]) -> Self {
         Self {
-            files: files.to_vec().into_iter(),
+            files: files.iter().cloned().collect::<Vec<_>>().into_iter(),
             input: None,
             manifest: Manifest::default(),
         }

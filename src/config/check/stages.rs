@@ -129,13 +129,32 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
 /// Names that the filter stage would not know, and what was meant.
 fn words(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
     type Known = fn(&str) -> bool;
-    let kinds: (Known, Vec<&str>) = (|w| MessageType::from_name(w).is_some(), MessageType::NAMES.to_vec());
-    let types: (Known, Vec<&str>) = (|w| iana::type_number(w).is_some(), iana::types().map(|t| t.1).collect());
-    let rcodes: (Known, Vec<&str>) = (|w| iana::rcode_number(w).is_some(), iana::rcodes().map(|r| r.1).collect());
+    let kinds: (Known, Vec<&str>) = (
+        |w| MessageType::from_name(w).is_some(),
+        MessageType::NAMES.to_vec(),
+    );
+    let types: (Known, Vec<&str>) = (
+        |w| iana::type_number(w).is_some(),
+        iana::types().map(|t| t.1).collect(),
+    );
+    let rcodes: (Known, Vec<&str>) = (
+        |w| iana::rcode_number(w).is_some(),
+        iana::rcodes().map(|r| r.1).collect(),
+    );
     for (key, written, (known, names), generic) in [
         ("message_types", &filter.message_types, kinds, ""),
-        ("qtypes", &filter.qtypes, types, "\"TYPE\" and its number, up to 65535"),
-        ("rcodes", &filter.rcodes, rcodes, "\"RCODE\" and its number, up to 4095"),
+        (
+            "qtypes",
+            &filter.qtypes,
+            types,
+            "\"TYPE\" and its number, up to 65535",
+        ),
+        (
+            "rcodes",
+            &filter.rcodes,
+            rcodes,
+            "\"RCODE\" and its number, up to 4095",
+        ),
     ] {
         for (i, word) in written.iter().enumerate().filter(|(_, word)| !known(word)) {
             let what = format!("\"{word}\" is not one of the {key}");
