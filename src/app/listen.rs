@@ -212,7 +212,7 @@ impl Listener {
                 Err(error) => {
                     self.counters.closed("accept_error");
                     if let Some(more) = self.counters.may_log("accept_error") {
-                        tracing::warn!(listener = &*self.name, %error, more, "cannot accept a connection; is the limit of open files too low?");
+                        tracing::warn!(listener = &*self.name, %error, suppressed = suppressed(more), "cannot accept a connection; is the limit of open files too low?");
                     }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -232,7 +232,7 @@ impl Listener {
                         listener = &*self.name,
                         peer = peer.text,
                         reason,
-                        more,
+                        suppressed = suppressed(more),
                         "refused a connection"
                     );
                 }
@@ -274,13 +274,18 @@ impl Listener {
     }
 }
 
+/// How many lines like this one were held back, where there were any.
+fn suppressed(lines: u64) -> Option<u64> {
+    (lines > 0).then_some(lines)
+}
+
 fn log_close(closed: &Closed, counters: &Counters) {
     let (reason, frames, bytes) = (closed.reason, closed.frames, closed.bytes);
     match &closed.error {
         None => tracing::info!(reason, frames, bytes, "closed"),
         Some(error) => {
             if let Some(more) = counters.may_log(reason) {
-                tracing::warn!(reason, frames, bytes, %error, more, "closed");
+                tracing::warn!(reason, frames, bytes, %error, suppressed = suppressed(more), "closed");
             }
         }
     }

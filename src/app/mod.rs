@@ -17,7 +17,7 @@ use crate::pipeline::intake::ReadAhead;
 use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::{Ledger, OutputDrop, Snapshot};
 use crate::pipeline::stage::{StageContext, StageFactory};
-use crate::shutdown::{self, Phase, Signal, Trigger};
+use crate::shutdown::{self, Phase, Trigger};
 use crate::stages;
 use crate::telemetry::Telemetry;
 use crate::transport::Bound;
@@ -317,9 +317,4 @@ fn start_outputs(
         }
     }
     Ok(lanes)
-}
-
-/// Watches for the signal that everything stops; for tasks outside of this module.
-pub fn signal_of(service: &Service) -> Signal {
-    service.trigger.signal()
 }

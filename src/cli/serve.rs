@@ -66,6 +66,7 @@ pub struct ServeArgs {
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configure(args)?;
     start_logging(&config)?;
+    raise_open_files();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if config.worker_threads > 0 {
         builder.worker_threads(config.worker_threads as usize);
@@ -117,6 +118,19 @@ fn configure(args: &ServeArgs) -> anyhow::Result<Config> {
         anyhow::bail!("{}", errors.join("\n"));
     }
     Ok(config)
+}
+
+/// Raises the soft limit of open files to the hard one: each connection takes one, and the usual soft limit is 1,024.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
 }
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {
@@ -196,8 +210,22 @@ fn report(ledger: &Snapshot) {
     }
     let text = ledger.to_json().to_string();
     let (received, lost) = (ledger.received, ledger.lost());
-    if ledger.closes() {
+    if ledger.closes() && lost == 0 {
         tracing::info!(received, lost, ledger = text, "stopped");
+        if !tracing::enabled!(tracing::Level::INFO) {
+            // What became of every frame is said whatever the log leaves out.
+            eprintln!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
+        }
+    } else if ledger.closes() {
+        tracing::warn!(
+            received,
+            lost,
+            ledger = text,
+            "stopped, and frames were lost"
+        );
+        if !tracing::enabled!(tracing::Level::WARN) {
+            eprintln!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
+        }
     } else {
         tracing::error!(
             received,

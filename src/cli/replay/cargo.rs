@@ -6,6 +6,7 @@
 //! Cargo that is small, or that is sent over and over, is kept in memory as shared bytes: a connection takes every n-th
 //! piece, so that nothing is copied, locked or handed over while it is sent. Larger cargo flows from a reading thread.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
@@ -305,7 +306,7 @@ fn wait(piece: Piece, to: &[Sender<Piece>], turn: &mut usize) -> bool {
 
 /// Reads the files one after another.
 struct Loader {
-    files: std::vec::IntoIter<PathBuf>,
+    files: VecDeque<PathBuf>,
     input: Option<(String, Input)>,
     manifest: Manifest,
 }
@@ -313,7 +314,7 @@ struct Loader {
 impl Loader {
     fn new(files: &[PathBuf]) -> Self {
         Self {
-            files: files.iter().cloned().collect::<Vec<_>>().into_iter(),
+            files: VecDeque::from_iter(files.iter().cloned()),
             input: None,
             manifest: Manifest::default(),
         }
@@ -327,7 +328,7 @@ impl Loader {
         let Manifest { tally, damage } = &mut self.manifest;
         loop {
             let Some((name, input)) = &mut self.input else {
-                let Some(file) = self.files.next() else {
+                let Some(file) = self.files.pop_front() else {
                     return Ok(None);
                 };
                 let place = Place::of(&file);
