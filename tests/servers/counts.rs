@@ -17,12 +17,12 @@ crate::for_each_server!(super::every_frame_that_was_sent_is_received_decoded_and
 const QUERIES: u64 = 2000;
 
 /// The server sends straight to the collector here, with exactly the printed lines. What it must have sent is known from the
-/// client's own count of queries and answers, and from the server's statistics; for a server that drops frames itself, from a
-/// relay in between.
+/// client's own count of queries and answers, and from the server's statistics; where these do not tell, from a relay in
+/// between.
 fn every_frame_that_was_sent_is_received_decoded_and_written(kind: &'static Kind) {
     let dir = tempfile::tempdir().expect("folder");
     let collector = Collector::start(&dir.path().join("t"));
-    let relay = kind.lossy.then(|| Relay::unix(&dir.path().join("relay"), &collector.unix));
+    let relay = kind.unsure.then(|| Relay::before(&collector, kind.over_tcp, true, &dir.path().join("relay")));
     let place = relay.as_ref().map(|r| &r.front[..]);
     let Some(mut server) = Server::start(kind, dir.path(), &collector, place) else { return };
     wait_for("every stream past its handshake", || {
@@ -35,17 +35,17 @@ fn every_frame_that_was_sent_is_received_decoded_and_written(kind: &'static Kind
     let (types, own) = (kind.own_count)(&server.site);
     assert!(own >= QUERIES / 3, "{}'s own count is {own}", kind.name);
     let counted = || if types.is_empty() { all(&collector) } else { messages(&collector, types) };
-    if !kind.lossy {
+    if !kind.unsure {
         wait_for(&format!("{own} frames, as {} has counted", kind.name), || counted() >= own);
         assert_eq!(counted(), own, "as many frames as {} has counted", kind.name);
     }
     server.terminate();
     collector.wait_idle();
     if let Some(relay) = &relay {
-        let (passed, most) = (relay.frames(), asked.queries + asked.answers);
-        assert_eq!(collector.ledger().received, passed, "as many frames as passed the relay");
-        assert!(passed <= most && passed >= most / 2, "{passed} frames of {most}");
-        eprintln!("{}: has itself dropped {} frames of {most}", kind.name, most - passed);
+        assert_eq!(collector.ledger().received, relay.frames(), "as many frames as passed the relay");
+        let sent = messages(&collector, types);
+        assert!(sent <= own && sent >= own / 2, "{sent} of {own}");
+        eprintln!("{}: {sent} frames sent of {own} by its own count", kind.name);
     }
     let received = whole_account(kind, collector);
     eprintln!("{}: {} queries; {received} frames sent, received, decoded and written", kind.name, asked.queries);
@@ -65,11 +65,13 @@ fn ask_in_rounds(kind: &Kind, server: &Server, collector: &Collector) -> Asked {
     for round in 0..QUERIES / kind.round {
         asked.add(load::ask(server.target(), kind.pace, kind.round, round, Duration::from_secs(20)));
         assert_eq!((asked.answers, &asked.unanswered[..]), (asked.queries, &[][..]), "every query was answered");
-        if !kind.queries.is_empty() && !kind.lossy {
+        if !kind.queries.is_empty() && !kind.unsure {
             let had = || (messages(collector, kind.queries), messages(collector, kind.answers));
             let due = (asked.queries, asked.answers);
             wait_for(&format!("frames for {due:?} queries and answers"), || had() >= due);
-            assert_eq!(had(), due, "one frame for each query and answer");
+            // What became of a query before the server closed its connection, the client cannot tell.
+            let most = (due.0 + asked.retried, due.1 + asked.retried);
+            assert!(had() >= due && had() <= most, "one frame for each query and answer: {:?}, not {due:?}", had());
         }
     }
     asked

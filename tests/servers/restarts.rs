@@ -14,10 +14,7 @@ fn every_frame_that_was_sent_is_in_the_ledger_of_one_run_or_the_other(kind: &'st
     let data_dir = dir.path().join("t");
     let first = Collector::start(&data_dir);
     let frames = first.frames_dir();
-    let relay = match kind.over_tcp {
-        true => Relay::tcp(&first.unix),
-        false => Relay::unix(&dir.path().join("relay"), &first.unix),
-    };
+    let relay = Relay::before(&first, kind.over_tcp, false, &dir.path().join("relay"));
     let Some(mut server) = Server::start(kind, dir.path(), &first, Some(&relay.front)) else { return };
     wait_for("a stream", || relay.ready());
     let load = Background::start(server.target(), kind.pace, 1);

@@ -16,7 +16,12 @@ pub(crate) struct Pace {
     pub(crate) clients: u64,
     /// Queries that each of them has under way.
     pub(crate) window: usize,
+    /// Queries that go over one TCP connection, one after the other without waiting.
+    pub(crate) pipeline: usize,
 }
+
+/// How often a query is asked over TCP when the server closes its connection.
+const TRIES: u32 = 3;
 
 /// Where to ask.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +55,8 @@ pub(crate) struct Asked {
     pub(crate) by_rcode: BTreeMap<u8, u64>,
     /// Answers cut short, each asked again over TCP.
     pub(crate) truncated: u64,
+    /// Queries asked again because the server closed their TCP connection; not among `queries`. It may have seen them or not.
+    pub(crate) retried: u64,
     /// Queries that nobody answered, as text.
     pub(crate) unanswered: Vec<String>,
 }
@@ -60,6 +67,7 @@ impl Asked {
         self.queries += other.queries;
         self.answers += other.answers;
         self.truncated += other.truncated;
+        self.retried += other.retried;
         self.unanswered.extend(other.unanswered);
         other.by_way.into_iter().for_each(|(k, n)| *self.by_way.entry(k).or_default() += n);
         other.by_rcode.into_iter().for_each(|(k, n)| *self.by_rcode.entry(k).or_default() += n);
@@ -71,7 +79,7 @@ pub(crate) fn ask(target: Target, pace: Pace, count: u64, seed: u64, patience: D
     let clients: Vec<_> = (0..pace.clients)
         .map(|n| {
             std::thread::spawn(move || {
-                let mut client = Client { target, window: pace.window, random: Random::new(seed * pace.clients + n), patience, asked: Asked::default() };
+                let mut client = Client { target, pace, random: Random::new(seed * pace.clients + n), patience, asked: Asked::default() };
                 client.run(count / pace.clients);
                 client.asked
             })
@@ -151,7 +159,7 @@ struct Query {
 
 struct Client {
     target: Target,
-    window: usize,
+    pace: Pace,
     random: Random,
     patience: Duration,
     asked: Asked,
@@ -162,12 +170,12 @@ impl Client {
         let (mut left, mut truncated) = (count as usize, Vec::new());
         while left > 0 || !truncated.is_empty() {
             let v6 = self.random.below(2) == 1;
-            if left == 0 || truncated.len() >= self.window {
-                let batch = truncated.split_off(truncated.len().saturating_sub(self.window));
+            if left == 0 || truncated.len() >= self.pace.window {
+                let batch = truncated.split_off(truncated.len().saturating_sub(self.pace.window));
                 self.exchange(batch, v6, true);
                 continue;
             }
-            let batch = left.min(self.window);
+            let batch = left.min(self.pace.window);
             left -= batch;
             let batch = (0..batch).map(|_| query(&mut self.random)).collect();
             let tcp = self.random.below(4) == 0;
@@ -204,20 +212,36 @@ impl Client {
                     truncated.push(query);
                 }
             }
-            open.is_empty()
         };
         let address = (self.target.host(v6), self.target.port);
-        let exchange = if tcp { over_tcp } else { over_udp };
         // A batch that ends in an error leaves queries open, which are counted as unanswered.
-        let _ = exchange(address, &wires, self.patience, &mut on_answer);
+        let (mut errors, mut retried) = (String::new(), 0);
+        let mut note = |result: std::io::Result<()>| {
+            if let Err(error) = result {
+                errors.push_str(&format!(": {error}"));
+            }
+        };
+        if tcp {
+            for part in wires.chunks(self.pace.pipeline) {
+                // Servers may close connections at any time, so clients ask again (RFC 7766, section 6.2.4).
+                let mut rest = part.to_vec();
+                for _ in 0..TRIES {
+                    note(over_tcp(address, &mut rest, self.patience, &mut on_answer));
+                    retried += rest.len() as u64;
+                }
+            }
+        } else {
+            note(over_udp(address, &wires, self.patience, &mut on_answer));
+        }
+        self.asked.retried += retried;
         self.asked.queries += wires.len() as u64;
-        self.asked.unanswered.extend(open.into_values().map(|q| format!("{way} {}", q.text)));
+        self.asked.unanswered.extend(open.into_values().map(|q| format!("{way} {}{errors}", q.text)));
         truncated
     }
 }
 
-/// Told each answer; true when no more are to come.
-type OnAnswer<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
+/// Told each answer.
+type OnAnswer<'a> = &'a mut dyn FnMut(&[u8]);
 
 fn over_udp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: OnAnswer<'_>) -> std::io::Result<()> {
     let socket = UdpSocket::bind((to.0, 0))?;
@@ -227,33 +251,36 @@ fn over_udp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: O
         socket.send(wire)?;
     }
     let mut buf = vec![0; 65_535];
-    loop {
+    for _ in wires {
         let n = socket.recv(&mut buf)?;
-        if on_answer(&buf[..n]) {
-            return Ok(());
-        }
+        on_answer(&buf[..n]);
     }
+    Ok(())
 }
 
-fn over_tcp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: OnAnswer<'_>) -> std::io::Result<()> {
+/// Takes those out of `wires` that are answered.
+fn over_tcp(to: (&str, u16), wires: &mut Vec<Vec<u8>>, patience: Duration, on_answer: OnAnswer<'_>) -> std::io::Result<()> {
+    if wires.is_empty() {
+        return Ok(());
+    }
     let mut stream = TcpStream::connect(to)?;
     stream.set_read_timeout(Some(patience))?;
     let mut bytes = Vec::new();
-    for wire in wires {
+    for wire in &*wires {
         bytes.extend_from_slice(&(wire.len() as u16).to_be_bytes());
         bytes.extend_from_slice(wire);
     }
     stream.write_all(&bytes)?;
-    let mut buf = Vec::new();
-    loop {
+    let mut answer = Vec::new();
+    while !wires.is_empty() {
         let mut len = [0; 2];
         stream.read_exact(&mut len)?;
-        buf.resize(u16::from_be_bytes(len) as usize, 0);
-        stream.read_exact(&mut buf)?;
-        if on_answer(&buf) {
-            return Ok(());
-        }
+        answer.resize(u16::from_be_bytes(len) as usize, 0);
+        stream.read_exact(&mut answer)?;
+        wires.retain(|w| w.get(..2) != answer.get(..2));
+        on_answer(&answer);
     }
+    Ok(())
 }
 
 /// Owner names of the zone that have records, in their octets.

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::collector::Collector;
 use super::wait_for;
 use super::walker::{ACCEPT, FINISH, START, STOP, Walker};
 
@@ -49,7 +50,7 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    backend: PathBuf,
+    backend: Backend,
     stop: AtomicBool,
     paused: AtomicBool,
     connections: Mutex<Vec<Connection>>,
@@ -58,6 +59,13 @@ struct Shared {
 struct Connection {
     passed: Arc<Mutex<Passed>>,
     front: Socket,
+}
+
+/// Where the collector is.
+#[derive(Clone)]
+enum Backend {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
 }
 
 enum Listener {
@@ -109,24 +117,24 @@ impl Write for Socket {
 }
 
 impl Relay {
-    /// A relay whose front is a Unix socket at `front`, to the collector's Unix socket `backend`.
-    pub(crate) fn unix(front: &Path, backend: &Path) -> Self {
+    /// A relay whose front is a Unix socket at `front`.
+    fn unix(front: &Path, backend: &Backend) -> Self {
         let listener = UnixListener::bind(front).expect("relay socket");
         listener.set_nonblocking(true).expect("relay socket");
         Self::start(Listener::Unix(listener), front.display().to_string(), backend)
     }
 
-    /// A relay whose front is a TCP port on loopback, to the collector's Unix socket `backend`.
-    pub(crate) fn tcp(backend: &Path) -> Self {
+    /// A relay whose front is a TCP port on loopback.
+    fn tcp(backend: &Backend) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("relay port");
         listener.set_nonblocking(true).expect("relay port");
         let address: SocketAddr = listener.local_addr().expect("relay port");
         Self::start(Listener::Tcp(listener), address.to_string(), backend)
     }
 
-    fn start(listener: Listener, front: String, backend: &Path) -> Self {
+    fn start(listener: Listener, front: String, backend: &Backend) -> Self {
         let shared = Arc::new(Shared {
-            backend: backend.to_owned(),
+            backend: backend.clone(),
             stop: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -141,6 +149,17 @@ impl Relay {
     /// Reads nothing more from servers, so that they come to wait, until it is called with `false`.
     pub(crate) fn pause(&self, paused: bool) {
         self.shared.paused.store(paused, Ordering::Relaxed);
+    }
+
+    /// Before the collector, in front of which a server of this kind is to be put: over what its printed lines use.
+    /// `direct`: on to the collector over the same; else always to its Unix socket, from which it reads all that was
+    /// written, even when it stops meanwhile.
+    pub(crate) fn before(collector: &Collector, tcp: bool, direct: bool, front: &Path) -> Self {
+        let backend = match tcp && direct {
+            true => Backend::Tcp(collector.tcp),
+            false => Backend::Unix(collector.unix.clone()),
+        };
+        if tcp { Self::tcp(&backend) } else { Self::unix(front, &backend) }
     }
 
     /// How each connection that reached the collector has gone, oldest first.
@@ -201,8 +220,12 @@ impl Shared {
             // When the collector is away the server's connection is closed at once, and it tries again later.
             match accepted {
                 Ok(front) => {
-                    if let Ok(back) = UnixStream::connect(&self.backend) {
-                        self.connect(front, Socket::Unix(back));
+                    let back = match &self.backend {
+                        Backend::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
+                        Backend::Tcp(address) => TcpStream::connect(address).map(Socket::Tcp),
+                    };
+                    if let Ok(back) = back {
+                        self.connect(front, back);
                     }
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(2)),
@@ -211,9 +234,6 @@ impl Shared {
     }
 
     fn connect(self: &Arc<Self>, front: Socket, back: Socket) {
-        if let Socket::Unix(s) = &front {
-            s.set_nonblocking(false).expect("blocking");
-        }
         let passed = Arc::new(Mutex::new(Passed { up: Walker::keeping(), ..Passed::default() }));
         let mut connections = lock(&self.connections);
         connections.push(Connection { passed: passed.clone(), front: front.another() });
