@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::server::Site;
 use crate::support::load::Pace;
-use crate::support::{http_get, wait_for};
+use crate::support::http_get;
 
 /// What is known of a server.
 pub(crate) struct Kind {
@@ -24,9 +24,10 @@ pub(crate) struct Kind {
     /// Queries after which the client waits for their frames: libfstrm's queue holds 512 frames, and a sender drops what
     /// does not fit when its own thread for dnstap does not get to run in time.
     pub(crate) round: u64,
-    /// Whether it drops frames itself however gently it is asked. NSD hands each to a process of its own in a datagram, and
-    /// Linux queues ten of those (`net.unix.max_dgram_qlen`).
-    pub(crate) lossy: bool,
+    /// Whether neither the queries nor its statistics tell exactly how many frames it sends. NSD drops some itself however
+    /// gently it is asked: it hands each to a process of its own in a datagram, and Linux queues ten of those
+    /// (`net.unix.max_dgram_qlen`). PowerDNS Recursor does not log queries of its housekeeping.
+    pub(crate) unsure: bool,
     /// How fast it is asked.
     pub(crate) pace: Pace,
     /// Writes its configuration.
@@ -39,14 +40,10 @@ pub(crate) struct Kind {
     pub(crate) stops: bool,
 }
 
-const BRISK: Pace = Pace {
-    clients: 4,
-    window: 16,
-};
-const GENTLE: Pace = Pace {
-    clients: 1,
-    window: 2,
-};
+const BRISK: Pace = Pace { clients: 4, window: 16, pipeline: 16 };
+const GENTLE: Pace = Pace { clients: 1, window: 2, pipeline: 2 };
+/// dnsdist 1.7 now and then resets a TCP connection, and then only one query is in doubt.
+const UNPIPELINED: Pace = Pace { clients: 4, window: 16, pipeline: 1 };
 
 fn file(site: &Site, name: &str) -> String {
     site.dir.join(name).display().to_string()
@@ -54,14 +51,9 @@ fn file(site: &Site, name: &str) -> String {
 
 /// The number behind `key`, in a text of keys and values with `=` or spaces between them.
 fn value(text: &str, key: &str) -> u64 {
-    let line = text
-        .lines()
-        .find_map(|l| l.trim().strip_prefix(key))
-        .unwrap_or_else(|| panic!("{key} in {text}"));
+    let line = text.lines().find_map(|l| l.trim().strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
     let number = line.trim_matches(|c: char| !c.is_ascii_digit());
-    number
-        .parse()
-        .unwrap_or_else(|e| panic!("{key}{line}: {e}"))
+    number.parse().unwrap_or_else(|e| panic!("{key}{line}: {e}"))
 }
 
 pub(crate) const UNBOUND: Kind = Kind {
@@ -73,21 +65,12 @@ pub(crate) const UNBOUND: Kind = Kind {
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
     round: 1000,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("unbound.conf")),
-    args: |site| {
-        ["-d", "-p", "-c"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([file(site, "unbound.conf")])
-            .collect()
-    },
+    args: |site| ["-d", "-p", "-c"].map(str::to_owned).into_iter().chain([file(site, "unbound.conf")]).collect(),
     own_count: |site| {
-        let text = site.ask_program(
-            "unbound-control",
-            &["-c", &file(site, "unbound.conf"), "stats_noreset"],
-        );
+        let text = site.ask_program("unbound-control", &["-c", &file(site, "unbound.conf"), "stats_noreset"]);
         (&["CLIENT_QUERY"], value(&text, "total.num.queries="))
     },
     stops: true,
@@ -102,25 +85,16 @@ pub(crate) const BIND: Kind = Kind {
     queries: &["CLIENT_QUERY", "AUTH_QUERY"],
     answers: &["CLIENT_RESPONSE", "AUTH_RESPONSE"],
     round: 100,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| {
         site.configure("bind.conf");
         site.configure("hints");
     },
-    args: |site| {
-        vec![
-            "-g".into(),
-            "-n".into(),
-            "1".into(),
-            "-c".into(),
-            file(site, "bind.conf"),
-        ]
-    },
+    args: |site| vec!["-g".into(), "-n".into(), "1".into(), "-c".into(), file(site, "bind.conf")],
     own_count: |site| {
         let page = http_get(([127, 0, 0, 1], site.control), "/json/v1/server");
-        let stats: serde_json::Value =
-            serde_json::from_str(&page).unwrap_or_else(|e| panic!("{e}: {page}"));
+        let stats: serde_json::Value = serde_json::from_str(&page).unwrap_or_else(|e| panic!("{e}: {page}"));
         let count = |name: &str| stats["dnstapstats"][name].as_u64().unwrap_or(0);
         assert_eq!(count("DNSTAPdropped"), 0, "BIND has dropped frames itself");
         (&[], count("DNSTAPsuccess"))
@@ -137,24 +111,13 @@ pub(crate) const KNOT_DNS: Kind = Kind {
     queries: &["AUTH_QUERY"],
     answers: &["AUTH_RESPONSE"],
     round: 200,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("knot.conf")),
     args: |site| vec!["-c".into(), file(site, "knot.conf")],
     own_count: |site| {
-        let text = site.ask_program(
-            "knotc",
-            &[
-                "-s",
-                &file(site, "knot.sock"),
-                "zone-stats",
-                "--",
-                "mod-stats.request-protocol",
-            ],
-        );
-        let counts = text
-            .lines()
-            .filter_map(|l| l.rsplit_once(" = ")?.1.trim().parse::<u64>().ok());
+        let text = site.ask_program("knotc", &["-s", &file(site, "knot.sock"), "zone-stats", "--", "mod-stats.request-protocol"]);
+        let counts = text.lines().filter_map(|l| l.rsplit_once(" = ")?.1.trim().parse::<u64>().ok());
         (&["AUTH_QUERY"], counts.sum())
     },
     stops: true,
@@ -169,22 +132,13 @@ pub(crate) const KNOT_RESOLVER: Kind = Kind {
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
     round: 200,
-    lossy: false,
+    unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("kresd.conf")),
-    args: |site| {
-        vec![
-            "-n".into(),
-            "-c".into(),
-            file(site, "kresd.conf"),
-            site.dir.display().to_string(),
-        ]
-    },
+    args: |site| vec!["-n".into(), "-c".into(), file(site, "kresd.conf"), site.dir.display().to_string()],
     own_count: |site| {
         let mut socket = UnixStream::connect(site.dir.join("control")).expect("control socket");
-        socket
-            .write_all(b"stats.get('request.total') - stats.get('request.internal')\n")
-            .expect("control socket");
+        socket.write_all(b"stats.get('request.total') - stats.get('request.internal')\n").expect("control socket");
         let mut text = Vec::new();
         let mut byte = [0];
         // The prompt comes first, then the number and a line end.
@@ -206,15 +160,12 @@ pub(crate) const NSD: Kind = Kind {
     queries: &["AUTH_QUERY"],
     answers: &["AUTH_RESPONSE"],
     round: 100,
-    lossy: true,
+    unsure: true,
     pace: GENTLE,
     configure: |site| drop(site.configure("nsd.conf")),
     args: |site| vec!["-d".into(), "-c".into(), file(site, "nsd.conf")],
     own_count: |site| {
-        let text = site.ask_program(
-            "nsd-control",
-            &["-c", &file(site, "nsd.conf"), "stats_noreset"],
-        );
+        let text = site.ask_program("nsd-control", &["-c", &file(site, "nsd.conf"), "stats_noreset"]);
         (&["AUTH_QUERY"], value(&text, "num.queries="))
     },
     stops: true,
@@ -229,35 +180,18 @@ pub(crate) const DNSDIST: Kind = Kind {
     queries: &["CLIENT_QUERY"],
     answers: &["CLIENT_RESPONSE"],
     round: 200,
-    lossy: false,
-    pace: BRISK,
+    unsure: false,
+    pace: UNPIPELINED,
     configure: |site| drop(site.configure("dnsdist.conf")),
-    args: |site| {
-        vec![
-            "--supervised".into(),
-            "--disable-syslog".into(),
-            "-C".into(),
-            file(site, "dnsdist.conf"),
-        ]
-    },
+    args: |site| vec!["--supervised".into(), "--disable-syslog".into(), "-C".into(), file(site, "dnsdist.conf")],
     own_count: |site| {
         let body = &http_get(([127, 0, 0, 1], site.control), "/jsonstat?command=stats");
-        let stats: serde_json::Value =
-            serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"));
-        let count = |name: &str| {
-            stats[name]
-                .as_u64()
-                .unwrap_or_else(|| panic!("{name} in {body}"))
-        };
+        let stats: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"));
+        let count = |name: &str| stats[name].as_u64().unwrap_or_else(|| panic!("{name} in {body}"));
         let answers = count("responses") + count("cache-hits") + count("self-answered");
-        assert!(
-            count("cache-hits") > 0 && count("self-answered") > 0,
-            "every kind of answer occurs: {body}"
-        );
-        (
-            &["CLIENT_QUERY", "CLIENT_RESPONSE"],
-            count("queries") + answers,
-        )
+        let complete = count("cache-hits") > 0 && count("self-answered") > 0;
+        assert!(count("queries") < 1000 || complete, "every kind of answer occurs: {body}");
+        (&["CLIENT_QUERY", "CLIENT_RESPONSE"], count("queries") + answers)
     },
     stops: false,
 };
@@ -271,7 +205,7 @@ pub(crate) const RECURSOR: Kind = Kind {
     queries: &[],
     answers: &[],
     round: 200,
-    lossy: false,
+    unsure: true,
     pace: BRISK,
     configure: |site| {
         site.configure("recursor.conf");
@@ -279,24 +213,9 @@ pub(crate) const RECURSOR: Kind = Kind {
     },
     args: |site| vec![format!("--config-dir={}", site.dir.display())],
     own_count: |site| {
-        // Its statistics lag behind its work a little, those of the upstream do not.
+        // The upstream's count of what it was asked: its own is summed up over its threads only now and then.
         let upstream = file(site, "../upstream/nsd.conf");
-        let asked = value(
-            &site.ask_program("nsd-control", &["-c", &upstream, "stats_noreset"]),
-            "num.queries=",
-        );
-        let socket = format!("--socket-dir={}", site.dir.display());
-        let own = || {
-            value(
-                &site.ask_program("rec_control", &[&socket, "get", "all-outqueries"]),
-                "",
-            )
-        };
-        wait_for(
-            &format!("{asked} queries in the Recursor's statistics"),
-            || own() >= asked,
-        );
-        assert_eq!(own(), asked, "the upstream has counted as many");
+        let asked = value(&site.ask_program("nsd-control", &["-c", &upstream, "stats_noreset"]), "num.queries=");
         (&["RESOLVER_QUERY"], asked)
     },
     stops: false,

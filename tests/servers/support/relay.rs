@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::collector::Collector;
 use super::wait_for;
 use super::walker::{ACCEPT, FINISH, START, STOP, Walker};
 
@@ -49,7 +50,7 @@ pub(crate) struct Relay {
 }
 
 struct Shared {
-    backend: PathBuf,
+    backend: Backend,
     stop: AtomicBool,
     paused: AtomicBool,
     connections: Mutex<Vec<Connection>>,
@@ -58,6 +59,13 @@ struct Shared {
 struct Connection {
     passed: Arc<Mutex<Passed>>,
     front: Socket,
+}
+
+/// Where the collector is.
+#[derive(Clone)]
+enum Backend {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
 }
 
 enum Listener {
@@ -109,28 +117,24 @@ impl Write for Socket {
 }
 
 impl Relay {
-    /// A relay whose front is a Unix socket at `front`, to the collector's Unix socket `backend`.
-    pub(crate) fn unix(front: &Path, backend: &Path) -> Self {
+    /// A relay whose front is a Unix socket at `front`.
+    fn unix(front: &Path, backend: &Backend) -> Self {
         let listener = UnixListener::bind(front).expect("relay socket");
         listener.set_nonblocking(true).expect("relay socket");
-        Self::start(
-            Listener::Unix(listener),
-            front.display().to_string(),
-            backend,
-        )
+        Self::start(Listener::Unix(listener), front.display().to_string(), backend)
     }
 
-    /// A relay whose front is a TCP port on loopback, to the collector's Unix socket `backend`.
-    pub(crate) fn tcp(backend: &Path) -> Self {
+    /// A relay whose front is a TCP port on loopback.
+    fn tcp(backend: &Backend) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("relay port");
         listener.set_nonblocking(true).expect("relay port");
         let address: SocketAddr = listener.local_addr().expect("relay port");
         Self::start(Listener::Tcp(listener), address.to_string(), backend)
     }
 
-    fn start(listener: Listener, front: String, backend: &Path) -> Self {
+    fn start(listener: Listener, front: String, backend: &Backend) -> Self {
         let shared = Arc::new(Shared {
-            backend: backend.to_owned(),
+            backend: backend.clone(),
             stop: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -139,11 +143,7 @@ impl Relay {
             let shared = shared.clone();
             move || shared.accept(&listener)
         });
-        Self {
-            shared,
-            acceptor: Some(acceptor),
-            front,
-        }
+        Self { shared, acceptor: Some(acceptor), front }
     }
 
     /// Reads nothing more from servers, so that they come to wait, until it is called with `false`.
@@ -151,20 +151,25 @@ impl Relay {
         self.shared.paused.store(paused, Ordering::Relaxed);
     }
 
+    /// Before the collector, in front of which a server of this kind is to be put: over what its printed lines use.
+    /// `direct`: on to the collector over the same; else always to its Unix socket, from which it reads all that was
+    /// written, even when it stops meanwhile.
+    pub(crate) fn before(collector: &Collector, tcp: bool, direct: bool, front: &Path) -> Self {
+        let backend = match tcp && direct {
+            true => Backend::Tcp(collector.tcp),
+            false => Backend::Unix(collector.unix.clone()),
+        };
+        if tcp { Self::tcp(&backend) } else { Self::unix(front, &backend) }
+    }
+
     /// How each connection that reached the collector has gone, oldest first.
     pub(crate) fn connections(&self) -> Vec<Passed> {
         let connections = lock(&self.shared.connections);
-        connections
-            .iter()
-            .map(|c| lock(&c.passed).clone())
-            .collect()
+        connections.iter().map(|c| lock(&c.passed).clone()).collect()
     }
 
     fn each<T>(&self, look: impl Fn(&Passed) -> T) -> Vec<T> {
-        lock(&self.shared.connections)
-            .iter()
-            .map(|c| look(&lock(&c.passed)))
-            .collect()
+        lock(&self.shared.connections).iter().map(|c| look(&lock(&c.passed))).collect()
     }
 
     /// Whole data frames that were written to the collector, by connection.
@@ -186,9 +191,7 @@ impl Relay {
 
     /// Waits until every connection is closed.
     pub(crate) fn wait_closed(&self) {
-        wait_for("the relay's connections closed", || {
-            self.each(|c| c.closed).iter().all(|closed| *closed)
-        });
+        wait_for("the relay's connections closed", || self.each(|c| c.closed).iter().all(|closed| *closed));
     }
 }
 
@@ -196,9 +199,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.pause(false);
-        lock(&self.shared.connections)
-            .iter()
-            .for_each(|c| c.front.shutdown(Shutdown::Both));
+        lock(&self.shared.connections).iter().for_each(|c| c.front.shutdown(Shutdown::Both));
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -206,9 +207,7 @@ impl Drop for Relay {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Shared {
@@ -221,8 +220,12 @@ impl Shared {
             // When the collector is away the server's connection is closed at once, and it tries again later.
             match accepted {
                 Ok(front) => {
-                    if let Ok(back) = UnixStream::connect(&self.backend) {
-                        self.connect(front, Socket::Unix(back));
+                    let back = match &self.backend {
+                        Backend::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
+                        Backend::Tcp(address) => TcpStream::connect(address).map(Socket::Tcp),
+                    };
+                    if let Ok(back) = back {
+                        self.connect(front, back);
                     }
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(2)),
@@ -231,18 +234,9 @@ impl Shared {
     }
 
     fn connect(self: &Arc<Self>, front: Socket, back: Socket) {
-        if let Socket::Unix(s) = &front {
-            s.set_nonblocking(false).expect("blocking");
-        }
-        let passed = Arc::new(Mutex::new(Passed {
-            up: Walker::keeping(),
-            ..Passed::default()
-        }));
+        let passed = Arc::new(Mutex::new(Passed { up: Walker::keeping(), ..Passed::default() }));
         let mut connections = lock(&self.connections);
-        connections.push(Connection {
-            passed: passed.clone(),
-            front: front.another(),
-        });
+        connections.push(Connection { passed: passed.clone(), front: front.another() });
         let (mut front_in, mut back_out) = (front.another(), back.another());
         std::thread::spawn({
             let (shared, passed) = (self.clone(), passed.clone());
@@ -253,13 +247,7 @@ impl Shared {
                         passed.stop_at.get_or_insert(before);
                     }
                 };
-                if pump(
-                    &mut front_in,
-                    &mut back_out,
-                    Some(&shared.paused),
-                    &passed,
-                    to_collector,
-                ) {
+                if pump(&mut front_in, &mut back_out, Some(&shared.paused), &passed, to_collector) {
                     back_out.shutdown(Shutdown::Write);
                 } else {
                     front_in.shutdown(Shutdown::Both);
@@ -297,15 +285,11 @@ fn pump(
         while paused.is_some_and(|p| p.load(Ordering::Relaxed)) {
             std::thread::sleep(Duration::from_millis(2));
         }
-        let Ok(n @ 1..) = from.read(&mut buf) else {
-            return true;
-        };
+        let Ok(n @ 1..) = from.read(&mut buf) else { return true };
         let mut rest = &buf[..n];
         while !rest.is_empty() {
             let before = Instant::now();
-            let Ok(n @ 1..) = to.write(rest) else {
-                return false;
-            };
+            let Ok(n @ 1..) = to.write(rest) else { return false };
             note(&rest[..n], &mut lock(passed), before);
             rest = &rest[n..];
         }
