@@ -121,7 +121,11 @@ impl Relay {
     fn unix(front: &Path, backend: &Backend) -> Self {
         let listener = UnixListener::bind(front).expect("relay socket");
         listener.set_nonblocking(true).expect("relay socket");
-        Self::start(Listener::Unix(listener), front.display().to_string(), backend)
+        Self::start(
+            Listener::Unix(listener),
+            front.display().to_string(),
+            backend,
+        )
     }
 
     /// A relay whose front is a TCP port on loopback.
@@ -143,7 +147,11 @@ impl Relay {
             let shared = shared.clone();
             move || shared.accept(&listener)
         });
-        Self { shared, acceptor: Some(acceptor), front }
+        Self {
+            shared,
+            acceptor: Some(acceptor),
+            front,
+        }
     }
 
     /// Reads nothing more from servers, so that they come to wait, until it is called with `false`.
@@ -159,17 +167,27 @@ impl Relay {
             true => Backend::Tcp(collector.tcp),
             false => Backend::Unix(collector.unix.clone()),
         };
-        if tcp { Self::tcp(&backend) } else { Self::unix(front, &backend) }
+        if tcp {
+            Self::tcp(&backend)
+        } else {
+            Self::unix(front, &backend)
+        }
     }
 
     /// How each connection that reached the collector has gone, oldest first.
     pub(crate) fn connections(&self) -> Vec<Passed> {
         let connections = lock(&self.shared.connections);
-        connections.iter().map(|c| lock(&c.passed).clone()).collect()
+        connections
+            .iter()
+            .map(|c| lock(&c.passed).clone())
+            .collect()
     }
 
     fn each<T>(&self, look: impl Fn(&Passed) -> T) -> Vec<T> {
-        lock(&self.shared.connections).iter().map(|c| look(&lock(&c.passed))).collect()
+        lock(&self.shared.connections)
+            .iter()
+            .map(|c| look(&lock(&c.passed)))
+            .collect()
     }
 
     /// Whole data frames that were written to the collector, by connection.
@@ -191,7 +209,9 @@ impl Relay {
 
     /// Waits until every connection is closed.
     pub(crate) fn wait_closed(&self) {
-        wait_for("the relay's connections closed", || self.each(|c| c.closed).iter().all(|closed| *closed));
+        wait_for("the relay's connections closed", || {
+            self.each(|c| c.closed).iter().all(|closed| *closed)
+        });
     }
 }
 
@@ -199,7 +219,9 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.pause(false);
-        lock(&self.shared.connections).iter().for_each(|c| c.front.shutdown(Shutdown::Both));
+        lock(&self.shared.connections)
+            .iter()
+            .for_each(|c| c.front.shutdown(Shutdown::Both));
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -207,7 +229,9 @@ impl Drop for Relay {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Shared {
@@ -234,9 +258,15 @@ impl Shared {
     }
 
     fn connect(self: &Arc<Self>, front: Socket, back: Socket) {
-        let passed = Arc::new(Mutex::new(Passed { up: Walker::keeping(), ..Passed::default() }));
+        let passed = Arc::new(Mutex::new(Passed {
+            up: Walker::keeping(),
+            ..Passed::default()
+        }));
         let mut connections = lock(&self.connections);
-        connections.push(Connection { passed: passed.clone(), front: front.another() });
+        connections.push(Connection {
+            passed: passed.clone(),
+            front: front.another(),
+        });
         let (mut front_in, mut back_out) = (front.another(), back.another());
         std::thread::spawn({
             let (shared, passed) = (self.clone(), passed.clone());
@@ -247,7 +277,13 @@ impl Shared {
                         passed.stop_at.get_or_insert(before);
                     }
                 };
-                if pump(&mut front_in, &mut back_out, Some(&shared.paused), &passed, to_collector) {
+                if pump(
+                    &mut front_in,
+                    &mut back_out,
+                    Some(&shared.paused),
+                    &passed,
+                    to_collector,
+                ) {
                     back_out.shutdown(Shutdown::Write);
                 } else {
                     front_in.shutdown(Shutdown::Both);
@@ -285,11 +321,15 @@ fn pump(
         while paused.is_some_and(|p| p.load(Ordering::Relaxed)) {
             std::thread::sleep(Duration::from_millis(2));
         }
-        let Ok(n @ 1..) = from.read(&mut buf) else { return true };
+        let Ok(n @ 1..) = from.read(&mut buf) else {
+            return true;
+        };
         let mut rest = &buf[..n];
         while !rest.is_empty() {
             let before = Instant::now();
-            let Ok(n @ 1..) = to.write(rest) else { return false };
+            let Ok(n @ 1..) = to.write(rest) else {
+                return false;
+            };
             note(&rest[..n], &mut lock(passed), before);
             rest = &rest[n..];
         }
