@@ -20,7 +20,8 @@ fn the_dnstap_beside_a_capture_is_made_of_it_by_convert() {
             .arg(&again)
             .status()
             .expect("tapflow convert");
-        assert!(status.success(), "{capture}: {status}");
+        // 3: three datagrams of the Unbound capture lack a fragment.
+        assert!(matches!(status.code(), Some(0 | 3)), "{capture}: {status}");
         let (want, got) = (fs::read(folder.join(made)), fs::read(&again));
         assert!(
             want.expect("the file in testdata") == got.expect("the file just made"),
