@@ -69,9 +69,7 @@ fn ask_in_rounds(kind: &Kind, server: &Server, collector: &Collector) -> Asked {
             let had = || (messages(collector, kind.queries), messages(collector, kind.answers));
             let due = (asked.queries, asked.answers);
             wait_for(&format!("frames for {due:?} queries and answers"), || had() >= due);
-            // What became of a query before the server closed its connection, the client cannot tell.
-            let most = (due.0 + asked.retried, due.1 + asked.retried);
-            assert!(had() >= due && had() <= most, "one frame for each query and answer: {:?}, not {due:?}", had());
+            assert_eq!(had(), due, "one frame for each query and answer");
         }
     }
     asked

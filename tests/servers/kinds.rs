@@ -40,10 +40,8 @@ pub(crate) struct Kind {
     pub(crate) stops: bool,
 }
 
-const BRISK: Pace = Pace { clients: 4, window: 16, pipeline: 16 };
-const GENTLE: Pace = Pace { clients: 1, window: 2, pipeline: 2 };
-/// dnsdist 1.7 now and then resets a TCP connection, and then only one query is in doubt.
-const UNPIPELINED: Pace = Pace { clients: 4, window: 16, pipeline: 1 };
+const BRISK: Pace = Pace { clients: 4, window: 16 };
+const GENTLE: Pace = Pace { clients: 1, window: 2 };
 
 fn file(site: &Site, name: &str) -> String {
     site.dir.join(name).display().to_string()
@@ -181,7 +179,7 @@ pub(crate) const DNSDIST: Kind = Kind {
     answers: &["CLIENT_RESPONSE"],
     round: 200,
     unsure: false,
-    pace: UNPIPELINED,
+    pace: BRISK,
     configure: |site| drop(site.configure("dnsdist.conf")),
     args: |site| vec!["--supervised".into(), "--disable-syslog".into(), "-C".into(), file(site, "dnsdist.conf")],
     own_count: |site| {
@@ -206,7 +204,7 @@ pub(crate) const RECURSOR: Kind = Kind {
     answers: &[],
     round: 200,
     unsure: true,
-    pace: BRISK,
+    pace: GENTLE,
     configure: |site| {
         site.configure("recursor.conf");
         site.configure("recursor.lua");

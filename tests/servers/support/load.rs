@@ -16,12 +16,7 @@ pub(crate) struct Pace {
     pub(crate) clients: u64,
     /// Queries that each of them has under way.
     pub(crate) window: usize,
-    /// Queries that go over one TCP connection, one after the other without waiting.
-    pub(crate) pipeline: usize,
 }
-
-/// How often a query is asked over TCP when the server closes its connection.
-const TRIES: u32 = 3;
 
 /// Where to ask.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +50,6 @@ pub(crate) struct Asked {
     pub(crate) by_rcode: BTreeMap<u8, u64>,
     /// Answers cut short, each asked again over TCP.
     pub(crate) truncated: u64,
-    /// Queries asked again because the server closed their TCP connection; not among `queries`. It may have seen them or not.
-    pub(crate) retried: u64,
     /// Queries that nobody answered, as text.
     pub(crate) unanswered: Vec<String>,
 }
@@ -67,7 +60,6 @@ impl Asked {
         self.queries += other.queries;
         self.answers += other.answers;
         self.truncated += other.truncated;
-        self.retried += other.retried;
         self.unanswered.extend(other.unanswered);
         other.by_way.into_iter().for_each(|(k, n)| *self.by_way.entry(k).or_default() += n);
         other.by_rcode.into_iter().for_each(|(k, n)| *self.by_rcode.entry(k).or_default() += n);
@@ -214,28 +206,11 @@ impl Client {
             }
         };
         let address = (self.target.host(v6), self.target.port);
+        let exchange = if tcp { over_tcp } else { over_udp };
         // A batch that ends in an error leaves queries open, which are counted as unanswered.
-        let (mut errors, mut retried) = (String::new(), 0);
-        let mut note = |result: std::io::Result<()>| {
-            if let Err(error) = result {
-                errors.push_str(&format!(": {error}"));
-            }
-        };
-        if tcp {
-            for part in wires.chunks(self.pace.pipeline) {
-                // Servers may close connections at any time, so clients ask again (RFC 7766, section 6.2.4).
-                let mut rest = part.to_vec();
-                for _ in 0..TRIES {
-                    note(over_tcp(address, &mut rest, self.patience, &mut on_answer));
-                    retried += rest.len() as u64;
-                }
-            }
-        } else {
-            note(over_udp(address, &wires, self.patience, &mut on_answer));
-        }
-        self.asked.retried += retried;
+        let error = exchange(address, &wires, self.patience, &mut on_answer).err();
         self.asked.queries += wires.len() as u64;
-        self.asked.unanswered.extend(open.into_values().map(|q| format!("{way} {}{errors}", q.text)));
+        self.asked.unanswered.extend(open.into_values().map(|q| format!("{way} {}: {error:?}", q.text)));
         truncated
     }
 }
@@ -258,26 +233,21 @@ fn over_udp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: O
     Ok(())
 }
 
-/// Takes those out of `wires` that are answered.
-fn over_tcp(to: (&str, u16), wires: &mut Vec<Vec<u8>>, patience: Duration, on_answer: OnAnswer<'_>) -> std::io::Result<()> {
-    if wires.is_empty() {
-        return Ok(());
-    }
+fn over_tcp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: OnAnswer<'_>) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(to)?;
     stream.set_read_timeout(Some(patience))?;
     let mut bytes = Vec::new();
-    for wire in &*wires {
+    for wire in wires {
         bytes.extend_from_slice(&(wire.len() as u16).to_be_bytes());
         bytes.extend_from_slice(wire);
     }
     stream.write_all(&bytes)?;
     let mut answer = Vec::new();
-    while !wires.is_empty() {
+    for _ in wires {
         let mut len = [0; 2];
         stream.read_exact(&mut len)?;
         answer.resize(u16::from_be_bytes(len) as usize, 0);
         stream.read_exact(&mut answer)?;
-        wires.retain(|w| w.get(..2) != answer.get(..2));
         on_answer(&answer);
     }
     Ok(())
