@@ -157,7 +157,7 @@ fn several_files_standard_input_and_joined_streams_are_read_in_order() {
     let (run_b, _) = capture("knot.fstrm");
     let joined = [
         start(),
-        run_a.clone(),
+        run_a,
         stop(),
         start(),
         first(&run_b, 5).to_vec(),

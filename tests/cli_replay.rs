@@ -40,7 +40,7 @@ struct Collector {
     to: String,
     http: String,
     frames: Arc<AtomicU64>,
-    stretches: mpsc::UnboundedReceiver<Stretch>,
+    stretches: mpsc::Receiver<Stretch>,
     _folder: tempfile::TempDir,
 }
 
@@ -77,7 +77,7 @@ impl Collector {
         let ledger = Ledger::new();
         let accounts = (ledger.register_listener("l"), ledger.register_output("o"));
         let frames = Arc::new(AtomicU64::new(0));
-        let (out, stretches) = mpsc::unbounded_channel();
+        let (out, stretches) = mpsc::channel(1024);
         let counted = frames.clone();
         let books = ledger.clone();
         runtime.spawn(async move {
@@ -134,7 +134,7 @@ async fn receive(
     (listener, output): (ListenerId, OutputId),
     lose: u64,
     counted: Arc<AtomicU64>,
-    out: mpsc::UnboundedSender<Stretch>,
+    out: mpsc::Sender<Stretch>,
 ) {
     let mut link = Link::new(
         stream,
@@ -178,7 +178,7 @@ async fn receive(
             Err(e) => panic!("{e}"),
         }
     }
-    out.send(stretch).unwrap();
+    out.send(stretch).await.unwrap();
 }
 
 fn replay(file: &Path, to: &str, args: &[&str]) -> (Ran, Value) {
@@ -200,6 +200,8 @@ fn every_frame_arrives_once_in_every_mode_compression_and_number_of_connections(
             ("raw", Dialect::Raw),
         ];
         for (mode, dialect) in modes {
+            // A raw stream has no handshake to tell of.
+            let named = Some(dialect).filter(|dialect| *dialect != Dialect::Raw);
             for codec in ["off", "gzip", "lz4", "snappy", "zstd"] {
                 for (connections, rounds) in [(1, 1), (1, 50), (7, 3)] {
                     let (c, r) = (connections.to_string(), rounds.to_string());
@@ -227,10 +229,7 @@ fn every_frame_arrives_once_in_every_mode_compression_and_number_of_connections(
                     let got = collector.take(connections);
                     let total: usize = got.iter().map(|s| Frames::count_of(&s.run).unwrap()).sum();
                     assert_eq!(total, want, "{what}");
-                    assert!(
-                        got.iter().all(|s| s.clean && s.dialect == Some(dialect)),
-                        "{what}"
-                    );
+                    assert!(got.iter().all(|s| s.clean && s.dialect == named), "{what}");
                     if connections == 1 {
                         assert!(
                             got[0].run == frames.repeat(rounds),

@@ -210,9 +210,8 @@ fn copy(
                 out.write_all(input.run())?;
                 progress.set(input.bytes_read());
             }
-            Ok(Step::Eof) => match input.ending(tally)? {
-                Ending::Clean => break None,
-                Ending::NoStop => break None,
+            Ok(Step::Eof) => match input.ending()? {
+                Ending::Clean | Ending::NoStop => break None,
                 Ending::Cut(how) => break Some(how),
             },
             Err(Fault::Damaged(why)) => break Some(why),
@@ -330,12 +329,9 @@ impl Target {
                 let mut name = path.file_name().with_context(context)?.to_owned();
                 name.push(format!(".{}.part", std::process::id()));
                 let temporary = path.with_file_name(name);
-                let file = File::create(&temporary).with_context(context)?;
-                Ok(Self::Whole(Whole {
-                    path,
-                    temporary,
-                    file,
-                }))
+                Ok(Self::Whole(
+                    Whole::create(path, temporary).with_context(context)?,
+                ))
             }
         }
     }
@@ -366,16 +362,25 @@ fn write_to<T, W: Write>(
 }
 
 impl Whole {
+    fn create(path: PathBuf, temporary: PathBuf) -> io::Result<Self> {
+        let leftover = temporary.clone();
+        Interrupt::watch(move || {
+            let _ = fs::remove_file(&leftover);
+            std::process::exit(EXIT_INTERRUPTED);
+        })?;
+        let file = File::create(&temporary)?;
+        Ok(Self {
+            path,
+            temporary,
+            file,
+        })
+    }
+
     fn write<T>(
         &self,
         codec: Option<Codec>,
         fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let temporary = self.temporary.clone();
-        let _watch = Interrupt::watch(move || {
-            let _ = fs::remove_file(&temporary);
-            std::process::exit(EXIT_INTERRUPTED);
-        })?;
         let value = write_to(&self.file, codec, fill)?;
         if let Ok(meta) = fs::metadata(&self.path) {
             // Who may read the old file may read the new one.

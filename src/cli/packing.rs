@@ -67,7 +67,7 @@ pub fn unpack(codec: Codec, packed: Box<dyn Read + Send>) -> io::Result<Box<dyn 
     let packed = io::BufReader::with_capacity(BLOCK_BYTES, packed);
     Ok(match codec {
         Codec::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-        Codec::Lz4 => Box::new(Lz4Frames(lz4_flex::frame::FrameDecoder::new(packed))),
+        Codec::Lz4 => Box::new(Lz4Frames(Some(lz4_flex::frame::FrameDecoder::new(packed)))),
         Codec::Snappy => Box::new(snap::read::FrameDecoder::new(packed)),
         Codec::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(packed)?;
@@ -77,17 +77,24 @@ pub fn unpack(codec: Codec, packed: Box<dyn Read + Send>) -> io::Result<Box<dyn 
     })
 }
 
-/// LZ4 frames one after another. The decoder says "end" at the end of each, and goes on when it is read again.
-struct Lz4Frames<R: BufRead>(lz4_flex::frame::FrameDecoder<R>);
+/// LZ4 frames one after another, each with a decoder of its own: the decoder (lz4_flex 0.14) panics when it is read on into
+/// a frame with blocks of another size.
+struct Lz4Frames<R: BufRead>(Option<lz4_flex::frame::FrameDecoder<R>>);
 
 impl<R: BufRead> Read for Lz4Frames<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let n = self.0.read(into)?;
-            if n > 0 || into.is_empty() || self.0.get_mut().fill_buf()?.is_empty() {
+        while let Some(decoder) = &mut self.0 {
+            let n = decoder.read(into)?;
+            if n > 0 || into.is_empty() {
                 return Ok(n);
             }
+            if decoder.get_mut().fill_buf()?.is_empty() {
+                break;
+            }
+            let rest = self.0.take().map(lz4_flex::frame::FrameDecoder::into_inner);
+            self.0 = rest.map(lz4_flex::frame::FrameDecoder::new);
         }
+        Ok(0)
     }
 }
 

@@ -108,18 +108,12 @@ impl Capture {
                         full |= deliver(event) >= RUN_BYTES
                     });
                 }
-                Ok(None) => {
+                end => {
                     self.ended = true;
                     self.converter.finish(&mut |event: &Event<'_>| {
                         deliver(event);
                     });
-                }
-                Err(e) => {
-                    self.ended = true;
-                    self.converter.finish(&mut |event: &Event<'_>| {
-                        deliver(event);
-                    });
-                    break Some(e);
+                    break end.err();
                 }
             }
         };
@@ -139,7 +133,7 @@ impl Capture {
         })
     }
 
-    pub(super) fn ending(&self, _tally: &mut Tally) -> Ending {
+    pub(super) fn ending(&self) -> Ending {
         self.cut.clone().map_or(Ending::Clean, Ending::Cut)
     }
 }

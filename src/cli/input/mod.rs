@@ -228,10 +228,10 @@ impl Input {
     ///
     /// # Errors
     /// [`Fault::Unreadable`]: it ended before anything could have come.
-    pub fn ending(&self, tally: &mut Tally) -> Result<Ending, Fault> {
+    pub fn ending(&self) -> Result<Ending, Fault> {
         match &self.source {
             Source::Frames(frames) => frames.ending(&self.name),
-            Source::Capture(capture) => Ok(capture.ending(tally)),
+            Source::Capture(capture) => Ok(capture.ending()),
         }
     }
 

@@ -177,8 +177,7 @@ impl Follower<'_> {
                 Drained::Stop(flow) => return Ok(End::Stop(flow)),
             }
             if last_look || ends_with_stop && !input.may_grow() {
-                self.outcome
-                    .end(name, &input, self.printer.tally_mut(), false);
+                self.outcome.end(name, &input, false);
                 return Ok(End::Over);
             }
             // What was written between the last read and the look is still there to be read.

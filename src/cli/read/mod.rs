@@ -179,8 +179,8 @@ impl Outcome {
     }
 
     /// Notes how an input ended. `growing`: it may have been caught in the middle of a write.
-    fn end(&mut self, name: &str, input: &Input, tally: &mut Tally, growing: bool) {
-        match input.ending(tally) {
+    fn end(&mut self, name: &str, input: &Input, growing: bool) {
+        match input.ending() {
             Ok(Ending::Clean) => {}
             Ok(Ending::NoStop | Ending::Cut(_)) if growing => {}
             Ok(Ending::NoStop) => self.notes.push(format!("{name}: ends without STOP")),
@@ -251,7 +251,7 @@ fn read_all(
         match Input::open(&place, options) {
             Err(fault) => outcome.fault(&fault),
             Ok(mut input) => match drain(printer, &mut input)? {
-                Drained::Eof => outcome.end(&name, &input, printer.tally_mut(), part),
+                Drained::Eof => outcome.end(&name, &input, part),
                 Drained::Broken(fault) => outcome.fault(&fault),
                 Drained::Stop(flow) => return Ok(flow),
             },

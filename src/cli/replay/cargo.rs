@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::{Bytes, BytesMut};
@@ -77,8 +78,8 @@ pub(super) enum Supply {
 /// `round` over and over and then `rest` once, of which this connection has every `step`-th piece.
 #[derive(Clone, Debug)]
 pub(super) struct Sequence {
-    round: std::sync::Arc<[Piece]>,
-    rest: std::sync::Arc<[Piece]>,
+    round: Arc<[Piece]>,
+    rest: Arc<[Piece]>,
     /// Pieces of all repetitions of `round`.
     repeated: u64,
     next: u64,
@@ -146,49 +147,33 @@ pub(super) fn load(files: &[PathBuf], shape: Shape) -> Result<Cargo, Fault> {
 
 /// Cargo that is all in memory.
 fn stow(runs: &[Piece], bytes: usize, shape: Shape, manifest: Manifest) -> Cargo {
-    let connections = shape.connections.max(1);
-    let (round, rest, repeated) = if let Some(frames) = shape.piece_frames {
-        let mut shaper = Shaper::new(shape.codec, PIECE_BYTES, frames);
-        let round: Vec<_> = runs.iter().flat_map(|run| shaper.shape(run)).collect();
-        (round, Vec::new(), shape.rounds)
-    } else {
-        // Each connection is to have something, and no write is to be small because the files are.
-        let endless = shape.rounds == 0;
-        let share = (bytes as u64).saturating_mul(if endless { u64::MAX } else { shape.rounds })
-            / connections as u64;
-        let target = usize::try_from(share)
-            .unwrap_or(PIECE_BYTES)
-            .clamp(1, PIECE_BYTES);
-        let copies = target.checked_div(bytes).unwrap_or(1).max(1) as u64;
-        let copies = if endless {
-            copies
-        } else {
-            copies.min(shape.rounds)
-        };
-        let mut shaper = Shaper::new(shape.codec, target, u64::MAX);
-        let mut shaped = |copies: u64| -> Vec<Piece> {
-            let runs = gathered(runs, bytes, copies);
-            runs.iter().flat_map(|run| shaper.shape(run)).collect()
-        };
-        let rounds = if endless { 0 } else { shape.rounds / copies };
-        let left = if endless { 0 } else { shape.rounds % copies };
-        let rest = if left > 0 { shaped(left) } else { Vec::new() };
-        (shaped(copies), rest, rounds)
+    let connections = shape.connections.max(1) as u64;
+    let repeats = Repeats::of(bytes, shape);
+    let mut shaper = Shaper::new(
+        shape.codec,
+        repeats.piece_bytes,
+        shape.piece_frames.unwrap_or(u64::MAX),
+    );
+    let mut shaped = |copies: u64| -> Arc<[Piece]> {
+        let runs = gathered(runs, bytes, copies);
+        runs.iter().flat_map(|run| shaper.shape(run)).collect()
     };
+    let (round, rest) = (shaped(repeats.copies), shaped(repeats.left));
     let total = |pieces: &[Piece]| pieces.iter().map(|p| p.bytes.len() as u64).sum::<u64>();
-    let endless = shape.rounds == 0;
-    let all = (!endless).then(|| total(&round) * repeated + total(&rest));
+    let all = repeats
+        .rounds
+        .map(|rounds| total(&round) * rounds + total(&rest));
     let sequence = Sequence {
-        // Of nothing there is no end of repetitions to wait for.
-        repeated: match (endless, round.is_empty()) {
-            (_, true) => 0,
-            (true, false) => u64::MAX,
-            (false, false) => round.len() as u64 * repeated,
+        repeated: match repeats.rounds {
+            Some(rounds) => round.len() as u64 * rounds,
+            // Of nothing there is no end of repetitions to wait for.
+            None if round.is_empty() => 0,
+            None => u64::MAX,
         },
-        round: round.into(),
-        rest: rest.into(),
+        round,
+        rest,
         next: 0,
-        step: connections as u64,
+        step: connections,
     };
     let supply = |next| {
         Supply::Memory(Sequence {
@@ -197,19 +182,52 @@ fn stow(runs: &[Piece], bytes: usize, shape: Shape, manifest: Manifest) -> Cargo
         })
     };
     Cargo {
-        supplies: (0..connections as u64).map(supply).collect(),
+        supplies: (0..connections).map(supply).collect(),
         bytes: all,
         reading: None,
         manifest,
     }
 }
 
+/// How often what is sent: `rounds` times `copies` copies of all runs, and then `left` copies.
+struct Repeats {
+    copies: u64,
+    /// `None`: until stopped.
+    rounds: Option<u64>,
+    left: u64,
+    /// Longest piece in bytes.
+    piece_bytes: usize,
+}
+
+impl Repeats {
+    /// Each connection is to have something, and no write is to be small because the files are.
+    fn of(bytes: usize, shape: Shape) -> Self {
+        let endless = shape.rounds == 0;
+        let wanted = if endless { u64::MAX } else { shape.rounds };
+        let share = (bytes as u64).saturating_mul(wanted) / shape.connections.max(1) as u64;
+        let piece_bytes = usize::try_from(share)
+            .unwrap_or(PIECE_BYTES)
+            .clamp(1, PIECE_BYTES);
+        // With a pace pieces are small anyway.
+        let copies = match (shape.piece_frames, piece_bytes.checked_div(bytes)) {
+            (None, Some(copies)) => (copies as u64).clamp(1, wanted),
+            _ => 1,
+        };
+        Self {
+            copies,
+            rounds: (!endless).then(|| shape.rounds / copies),
+            left: if endless { 0 } else { shape.rounds % copies },
+            piece_bytes,
+        }
+    }
+}
+
 /// The runs `copies` times; joined when they are small, since few large pieces are sent faster than many small ones.
 fn gathered(runs: &[Piece], bytes: usize, copies: u64) -> Vec<Piece> {
-    let copies = usize::try_from(copies).unwrap_or(1);
-    if bytes.saturating_mul(copies) > PIECE_BYTES {
+    if copies == 1 && bytes > PIECE_BYTES {
         return runs.to_vec();
     }
+    let copies = usize::try_from(copies).unwrap_or(1);
     let mut joined = BytesMut::with_capacity(bytes * copies);
     let mut frames = 0;
     for run in (0..copies).flat_map(|_| runs) {
@@ -346,7 +364,7 @@ impl Loader {
                     }));
                 }
                 Ok(Step::Eof) => {
-                    if let Ending::Cut(how) = input.ending(tally)? {
+                    if let Ending::Cut(how) = input.ending()? {
                         damage.push(format!("{name}: {how}"));
                     }
                     self.input = None;
