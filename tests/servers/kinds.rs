@@ -40,7 +40,7 @@ pub(crate) struct Kind {
     pub(crate) stops: bool,
 }
 
-const BRISK: Pace = Pace { clients: 4, window: 16 };
+pub(crate) const BRISK: Pace = Pace { clients: 4, window: 16 };
 const GENTLE: Pace = Pace { clients: 1, window: 2 };
 
 fn file(site: &Site, name: &str) -> String {
