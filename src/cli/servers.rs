@@ -21,7 +21,13 @@ pub struct Advice {
 /// and a port. A server that can reach both gets the Unix socket, where its packages are built for it.
 pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
     let mut all = Vec::new();
-    let mut add = |server, place, lines: String| all.push(Advice { server, place, lines });
+    let mut add = |server, place, lines: String| {
+        all.push(Advice {
+            server,
+            place,
+            lines,
+        })
+    };
     // A listener on every address is reached from this machine over loopback.
     let tcp = tcp.map(|(host, port)| match host {
         "0.0.0.0" => ("127.0.0.1", port),
@@ -50,7 +56,11 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
         let lines = format!(
             "mod-dnstap:\n  - id: tap\n    sink: \"unix:{path}\"\ntemplate:\n  - id: default\n    global-module: mod-dnstap/tap"
         );
-        add("Knot DNS", "knot.conf, before the zones; a default template of yours takes the last line", lines);
+        add(
+            "Knot DNS",
+            "knot.conf, before the zones; a default template of yours takes the last line",
+            lines,
+        );
         let lines = format!(
             "modules.load('dnstap')\ndnstap.config({{ socket_path = '{path}', \
              client = {{ log_queries = true, log_responses = true }} }})"
@@ -64,7 +74,10 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
     }
     let powerdns = match (&unix, tcp) {
         // One TCP place serves the packages that are built without Unix sockets too.
-        (_, Some((host, port))) => Some((format!("newFrameStreamTcpLogger('{host}:{port}')"), format!("{host}:{port}"))),
+        (_, Some((host, port))) => Some((
+            format!("newFrameStreamTcpLogger('{host}:{port}')"),
+            format!("{host}:{port}"),
+        )),
         (Some(path), None) => Some((format!("newFrameStreamUnixLogger('{path}')"), path.clone())),
         (None, None) => None,
     };
@@ -76,8 +89,14 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
              add(AllRule(), DnstapLogResponseAction('dnsdist', tap))\nend"
         );
         add("dnsdist", "dnsdist.conf, before other rules", lines);
-        let lines = format!("dnstapFrameStreamServer({{\"{server}\"}}, {{logQueries=true, logResponses=true}})");
-        add("PowerDNS Recursor", "the lua-config-file; it sends what it asks other servers", lines);
+        let lines = format!(
+            "dnstapFrameStreamServer({{\"{server}\"}}, {{logQueries=true, logResponses=true}})"
+        );
+        add(
+            "PowerDNS Recursor",
+            "the lua-config-file; it sends what it asks other servers",
+            lines,
+        );
     }
     let coredns = match (&unix, tcp) {
         (Some(path), _) => Some(format!("dnstap unix://{path} full")),
@@ -93,7 +112,12 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
 /// [`advice`] as `serve` prints it: a line with the server's name and place, then its lines indented by six columns.
 pub fn snippets(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> String {
     let mut out = String::new();
-    for Advice { server, place, lines } in advice(unix, tcp) {
+    for Advice {
+        server,
+        place,
+        lines,
+    } in advice(unix, tcp)
+    {
         let _ = writeln!(out, "  {server} ({place})");
         for line in lines.lines() {
             let _ = writeln!(out, "      {line}");
@@ -108,23 +132,41 @@ mod tests {
 
     #[test]
     fn every_server_is_told_a_place_that_it_can_reach() {
-        let servers = ["Unbound", "BIND", "Knot DNS", "Knot Resolver", "NSD", "dnsdist", "PowerDNS Recursor", "CoreDNS"];
+        let servers = [
+            "Unbound",
+            "BIND",
+            "Knot DNS",
+            "Knot Resolver",
+            "NSD",
+            "dnsdist",
+            "PowerDNS Recursor",
+            "CoreDNS",
+        ];
         let names = |unix: Option<&str>, tcp| {
             let told = advice(unix.map(Path::new), tcp);
-            let place = |a: &Advice| unix.is_some_and(|u| a.lines.contains(u)) || a.lines.contains("6000");
+            let place =
+                |a: &Advice| unix.is_some_and(|u| a.lines.contains(u)) || a.lines.contains("6000");
             assert!(told.iter().all(place), "{told:?}");
             told.iter().map(|a| a.server).collect::<Vec<_>>()
         };
         assert_eq!(names(Some("/run/t/s"), Some(("127.0.0.1", 6000))), servers);
         assert_eq!(names(Some("/run/t/s"), None), servers);
-        assert_eq!(names(None, Some(("[::1]", 6000))), ["Unbound", "dnsdist", "PowerDNS Recursor", "CoreDNS"]);
+        assert_eq!(
+            names(None, Some(("[::1]", 6000))),
+            ["Unbound", "dnsdist", "PowerDNS Recursor", "CoreDNS"]
+        );
         assert_eq!(names(None, None), [""; 0]);
     }
 
     #[test]
     fn an_address_is_written_as_each_server_reads_it() {
         let text = snippets(None, Some(("[::1]", 6000)));
-        for form in ["\"::1@6000\"", "'[::1]:6000'", "{\"[::1]:6000\"}", "tcp://[::1]:6000 full"] {
+        for form in [
+            "\"::1@6000\"",
+            "'[::1]:6000'",
+            "{\"[::1]:6000\"}",
+            "tcp://[::1]:6000 full",
+        ] {
             assert!(text.contains(form), "{form} in {text}");
         }
         assert!(snippets(None, Some(("0.0.0.0", 6000))).contains("'127.0.0.1:6000'"));

@@ -25,7 +25,9 @@ fn a_server_killed_under_load_costs_no_whole_frame(kind: &'static Kind) {
     let collector = Collector::start(&dir.path().join("t"));
     let frames = collector.frames_dir();
     let relay = Relay::before(&collector, kind.over_tcp, false, &dir.path().join("relay"));
-    let Some(mut server) = Server::start(kind, dir.path(), &collector, Some(&relay.front)) else { return };
+    let Some(mut server) = Server::start(kind, dir.path(), &collector, Some(&relay.front)) else {
+        return;
+    };
     let payloads = payloads();
     let mut other = Sender::connect(&collector.unix);
     payloads.iter().for_each(|p| other.frame(p));
@@ -47,22 +49,48 @@ fn a_server_killed_under_load_costs_no_whole_frame(kind: &'static Kind) {
     collector.wait_idle();
     let own = 2 * payloads.len() as u64;
     collector.wait_written(relay.frames() + own);
-    let (cut, whole): (Vec<_>, Vec<_>) = relay.connections().into_iter().partition(|c| c.up.tail() > 0);
-    let closed = |reason: &str| collector.metric("tapflow_connections_closed_total", &[&format!("reason=\"{reason}\"")]);
+    let (cut, whole): (Vec<_>, Vec<_>) = relay
+        .connections()
+        .into_iter()
+        .partition(|c| c.up.tail() > 0);
+    let closed = |reason: &str| {
+        collector.metric(
+            "tapflow_connections_closed_total",
+            &[&format!("reason=\"{reason}\"")],
+        )
+    };
     let want = (cut.len() as u64, whole.len() as u64, 1);
-    assert_eq!((closed("truncated"), closed("no_stop"), closed("clean")), want, "cut within a frame, between frames, stopped");
+    assert_eq!(
+        (closed("truncated"), closed("no_stop"), closed("clean")),
+        want,
+        "cut within a frame, between frames, stopped"
+    );
     let received = relay.frames() + own;
     assert_eq!(collector.ledger(), Ledger::all_delivered(received));
     let ended = collector.stop();
-    assert_eq!((ended.code, ended.ledger), (Some(0), Ledger::all_delivered(received)));
-    let mut sent: Vec<_> = cut.iter().chain(&whole).flat_map(|c| c.up.payloads.clone()).collect();
+    assert_eq!(
+        (ended.code, ended.ledger),
+        (Some(0), Ledger::all_delivered(received))
+    );
+    let mut sent: Vec<_> = cut
+        .iter()
+        .chain(&whole)
+        .flat_map(|c| c.up.payloads.clone())
+        .collect();
     sent.extend(payloads.iter().chain(&payloads).cloned());
     let mut written = stored(&frames);
     sent.sort_unstable();
     written.sort_unstable();
-    assert!(sent == written, "every whole frame is kept, octet for octet");
+    assert!(
+        sent == written,
+        "every whole frame is kept, octet for octet"
+    );
     let tails: Vec<_> = cut.iter().map(|c| c.up.tail()).collect();
-    eprintln!("{}: killed after {} whole frames and {tails:?} bytes of another", kind.name, relay.frames());
+    eprintln!(
+        "{}: killed after {} whole frames and {tails:?} bytes of another",
+        kind.name,
+        relay.frames()
+    );
 }
 
 /// The same with a sender that breaks off wherever the table says.
@@ -85,7 +113,12 @@ fn a_sender_that_breaks_off_anywhere_costs_only_the_frame_it_was_writing() {
     let mut other = Sender::connect(&collector.unix);
     let mut whole = 0;
     for (n, (reason, kept)) in (1..).zip(table) {
-        let closed = || collector.metric("tapflow_connections_closed_total", &[&format!("reason=\"{reason}\"")]);
+        let closed = || {
+            collector.metric(
+                "tapflow_connections_closed_total",
+                &[&format!("reason=\"{reason}\"")],
+            )
+        };
         let before = closed();
         let mut sender = Sender::connect(&collector.unix);
         payloads.iter().for_each(|p| sender.frame(p));
@@ -95,10 +128,17 @@ fn a_sender_that_breaks_off_anywhere_costs_only_the_frame_it_was_writing() {
         other.frame(&payloads[1]);
         whole += payloads.len() as u64 + u64::from(kept == last.len()) + 1;
         collector.wait_written(whole);
-        assert_eq!(collector.ledger(), Ledger::all_delivered(whole), "after row {n}");
+        assert_eq!(
+            collector.ledger(),
+            Ledger::all_delivered(whole),
+            "after row {n}"
+        );
     }
     other.stop();
     let ended = collector.stop();
-    assert_eq!((ended.code, ended.ledger), (Some(0), Ledger::all_delivered(whole)));
+    assert_eq!(
+        (ended.code, ended.ledger),
+        (Some(0), Ledger::all_delivered(whole))
+    );
     assert_eq!(stored(&frames).len() as u64, whole);
 }

@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use crate::server::Site;
-use crate::support::load::Pace;
 use crate::support::http_get;
+use crate::support::load::Pace;
 
 /// What is known of a server.
 pub(crate) struct Kind {
@@ -40,8 +40,14 @@ pub(crate) struct Kind {
     pub(crate) stops: bool,
 }
 
-pub(crate) const BRISK: Pace = Pace { clients: 4, window: 16 };
-const GENTLE: Pace = Pace { clients: 1, window: 2 };
+pub(crate) const BRISK: Pace = Pace {
+    clients: 4,
+    window: 16,
+};
+const GENTLE: Pace = Pace {
+    clients: 1,
+    window: 2,
+};
 
 fn file(site: &Site, name: &str) -> String {
     site.dir.join(name).display().to_string()
@@ -49,9 +55,14 @@ fn file(site: &Site, name: &str) -> String {
 
 /// The number behind `key`, in a text of keys and values with `=` or spaces between them.
 fn value(text: &str, key: &str) -> u64 {
-    let line = text.lines().find_map(|l| l.trim().strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
+    let line = text
+        .lines()
+        .find_map(|l| l.trim().strip_prefix(key))
+        .unwrap_or_else(|| panic!("{key} in {text}"));
     let number = line.trim_matches(|c: char| !c.is_ascii_digit());
-    number.parse().unwrap_or_else(|e| panic!("{key}{line}: {e}"))
+    number
+        .parse()
+        .unwrap_or_else(|e| panic!("{key}{line}: {e}"))
 }
 
 pub(crate) const UNBOUND: Kind = Kind {
@@ -66,9 +77,18 @@ pub(crate) const UNBOUND: Kind = Kind {
     unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("unbound.conf")),
-    args: |site| ["-d", "-p", "-c"].map(str::to_owned).into_iter().chain([file(site, "unbound.conf")]).collect(),
+    args: |site| {
+        ["-d", "-p", "-c"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([file(site, "unbound.conf")])
+            .collect()
+    },
     own_count: |site| {
-        let text = site.ask_program("unbound-control", &["-c", &file(site, "unbound.conf"), "stats_noreset"]);
+        let text = site.ask_program(
+            "unbound-control",
+            &["-c", &file(site, "unbound.conf"), "stats_noreset"],
+        );
         (&["CLIENT_QUERY"], value(&text, "total.num.queries="))
     },
     stops: true,
@@ -89,10 +109,19 @@ pub(crate) const BIND: Kind = Kind {
         site.configure("bind.conf");
         site.configure("hints");
     },
-    args: |site| vec!["-g".into(), "-n".into(), "1".into(), "-c".into(), file(site, "bind.conf")],
+    args: |site| {
+        vec![
+            "-g".into(),
+            "-n".into(),
+            "1".into(),
+            "-c".into(),
+            file(site, "bind.conf"),
+        ]
+    },
     own_count: |site| {
         let page = http_get(([127, 0, 0, 1], site.control), "/json/v1/server");
-        let stats: serde_json::Value = serde_json::from_str(&page).unwrap_or_else(|e| panic!("{e}: {page}"));
+        let stats: serde_json::Value =
+            serde_json::from_str(&page).unwrap_or_else(|e| panic!("{e}: {page}"));
         let count = |name: &str| stats["dnstapstats"][name].as_u64().unwrap_or(0);
         assert_eq!(count("DNSTAPdropped"), 0, "BIND has dropped frames itself");
         (&[], count("DNSTAPsuccess"))
@@ -114,8 +143,19 @@ pub(crate) const KNOT_DNS: Kind = Kind {
     configure: |site| drop(site.configure("knot.conf")),
     args: |site| vec!["-c".into(), file(site, "knot.conf")],
     own_count: |site| {
-        let text = site.ask_program("knotc", &["-s", &file(site, "knot.sock"), "zone-stats", "--", "mod-stats.request-protocol"]);
-        let counts = text.lines().filter_map(|l| l.rsplit_once(" = ")?.1.trim().parse::<u64>().ok());
+        let text = site.ask_program(
+            "knotc",
+            &[
+                "-s",
+                &file(site, "knot.sock"),
+                "zone-stats",
+                "--",
+                "mod-stats.request-protocol",
+            ],
+        );
+        let counts = text
+            .lines()
+            .filter_map(|l| l.rsplit_once(" = ")?.1.trim().parse::<u64>().ok());
         (&["AUTH_QUERY"], counts.sum())
     },
     stops: true,
@@ -133,10 +173,19 @@ pub(crate) const KNOT_RESOLVER: Kind = Kind {
     unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("kresd.conf")),
-    args: |site| vec!["-n".into(), "-c".into(), file(site, "kresd.conf"), site.dir.display().to_string()],
+    args: |site| {
+        vec![
+            "-n".into(),
+            "-c".into(),
+            file(site, "kresd.conf"),
+            site.dir.display().to_string(),
+        ]
+    },
     own_count: |site| {
         let mut socket = UnixStream::connect(site.dir.join("control")).expect("control socket");
-        socket.write_all(b"stats.get('request.total') - stats.get('request.internal')\n").expect("control socket");
+        socket
+            .write_all(b"stats.get('request.total') - stats.get('request.internal')\n")
+            .expect("control socket");
         let mut text = Vec::new();
         let mut byte = [0];
         // The prompt comes first, then the number and a line end.
@@ -163,7 +212,10 @@ pub(crate) const NSD: Kind = Kind {
     configure: |site| drop(site.configure("nsd.conf")),
     args: |site| vec!["-d".into(), "-c".into(), file(site, "nsd.conf")],
     own_count: |site| {
-        let text = site.ask_program("nsd-control", &["-c", &file(site, "nsd.conf"), "stats_noreset"]);
+        let text = site.ask_program(
+            "nsd-control",
+            &["-c", &file(site, "nsd.conf"), "stats_noreset"],
+        );
         (&["AUTH_QUERY"], value(&text, "num.queries="))
     },
     stops: true,
@@ -181,15 +233,33 @@ pub(crate) const DNSDIST: Kind = Kind {
     unsure: false,
     pace: BRISK,
     configure: |site| drop(site.configure("dnsdist.conf")),
-    args: |site| vec!["--supervised".into(), "--disable-syslog".into(), "-C".into(), file(site, "dnsdist.conf")],
+    args: |site| {
+        vec![
+            "--supervised".into(),
+            "--disable-syslog".into(),
+            "-C".into(),
+            file(site, "dnsdist.conf"),
+        ]
+    },
     own_count: |site| {
         let body = &http_get(([127, 0, 0, 1], site.control), "/jsonstat?command=stats");
-        let stats: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"));
-        let count = |name: &str| stats[name].as_u64().unwrap_or_else(|| panic!("{name} in {body}"));
+        let stats: serde_json::Value =
+            serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}"));
+        let count = |name: &str| {
+            stats[name]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{name} in {body}"))
+        };
         let answers = count("responses") + count("cache-hits") + count("self-answered");
         let complete = count("cache-hits") > 0 && count("self-answered") > 0;
-        assert!(count("queries") < 1000 || complete, "every kind of answer occurs: {body}");
-        (&["CLIENT_QUERY", "CLIENT_RESPONSE"], count("queries") + answers)
+        assert!(
+            count("queries") < 1000 || complete,
+            "every kind of answer occurs: {body}"
+        );
+        (
+            &["CLIENT_QUERY", "CLIENT_RESPONSE"],
+            count("queries") + answers,
+        )
     },
     stops: false,
 };
@@ -213,7 +283,10 @@ pub(crate) const RECURSOR: Kind = Kind {
     own_count: |site| {
         // The upstream's count of what it was asked: its own is summed up over its threads only now and then.
         let upstream = file(site, "../upstream/nsd.conf");
-        let asked = value(&site.ask_program("nsd-control", &["-c", &upstream, "stats_noreset"]), "num.queries=");
+        let asked = value(
+            &site.ask_program("nsd-control", &["-c", &upstream, "stats_noreset"]),
+            "num.queries=",
+        );
         (&["RESOLVER_QUERY"], asked)
     },
     stops: false,

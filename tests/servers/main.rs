@@ -12,8 +12,8 @@
 mod counts;
 mod finish;
 mod fstrm_tools;
-mod kinds;
 mod killed;
+mod kinds;
 mod restarts;
 mod server;
 mod support;

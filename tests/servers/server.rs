@@ -27,18 +27,32 @@ impl Site {
     fn new(dir: &Path, upstream: Option<u16>, advice: String) -> Self {
         std::fs::create_dir_all(dir).expect("server folder");
         let port = free_port();
-        Self { dir: dir.to_owned(), port, control: free_port(), upstream: upstream.unwrap_or(port), advice }
+        Self {
+            dir: dir.to_owned(),
+            port,
+            control: free_port(),
+            upstream: upstream.unwrap_or(port),
+            advice,
+        }
     }
 
     /// Fills in `testdata/servers/NAME` and puts it into the server's folder. A line `@ADVICE@` becomes the printed lines,
     /// a line that begins with `?v6` or `?no-v6` is there only with or without IPv6.
     pub(crate) fn configure(&self, name: &str) -> PathBuf {
         let template = std::fs::read_to_string(testdata(name)).expect("template");
-        let (yes, no) = if has_v6() { ("?v6", "?no-v6") } else { ("?no-v6", "?v6") };
+        let (yes, no) = if has_v6() {
+            ("?v6", "?no-v6")
+        } else {
+            ("?no-v6", "?v6")
+        };
         let mut text = String::new();
         for line in template.lines().filter(|l| !l.starts_with(no)) {
             let line = line.strip_prefix(yes).unwrap_or(line);
-            let lines = if line.trim() == "@ADVICE@" { &self.advice } else { line };
+            let lines = if line.trim() == "@ADVICE@" {
+                &self.advice
+            } else {
+                line
+            };
             text.push_str(lines);
             text.push('\n');
         }
@@ -60,9 +74,16 @@ impl Site {
     /// What a program of the server's package prints.
     pub(crate) fn ask_program(&self, program: &str, args: &[&str]) -> String {
         let path = find(program).unwrap_or_else(|| panic!("{program} comes with the server"));
-        let output = Command::new(path).args(args).output().expect("a program of the server");
+        let output = Command::new(path)
+            .args(args)
+            .output()
+            .expect("a program of the server");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{program} {args:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{program} {args:?}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         text
     }
 }
@@ -79,9 +100,18 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server in `dir` with the lines that the collector has printed for it, its upstream first. `place` is put
     /// instead of the collector's own address where a relay stands before it. Nothing when the server is not installed.
-    pub(crate) fn start(kind: &'static Kind, dir: &Path, collector: &Collector, place: Option<&str>) -> Option<Self> {
+    pub(crate) fn start(
+        kind: &'static Kind,
+        dir: &Path,
+        collector: &Collector,
+        place: Option<&str>,
+    ) -> Option<Self> {
         let program = find_or_skip(kind.program, kind.package)?;
-        let own = if kind.over_tcp { collector.tcp.to_string() } else { collector.unix.display().to_string() };
+        let own = if kind.over_tcp {
+            collector.tcp.to_string()
+        } else {
+            collector.unix.display().to_string()
+        };
         let mut advice = collector.advice(kind.name);
         assert!(advice.contains(&own), "{own} in {advice}");
         if let Some(place) = place {
@@ -93,14 +123,21 @@ impl Server {
         };
         let site = Site::new(&dir.join("server"), upstream.as_ref().map(|u| u.1), advice);
         (kind.configure)(&site);
-        let mut server = Self { kind, site, process: None, _upstream: upstream.map(|u| u.0) };
+        let mut server = Self {
+            kind,
+            site,
+            process: None,
+            _upstream: upstream.map(|u| u.0),
+        };
         server.run(&program);
         Some(server)
     }
 
     fn run(&mut self, program: &Path) {
         let mut command = Command::new(program);
-        command.args((self.kind.args)(&self.site)).current_dir(&self.site.dir);
+        command
+            .args((self.kind.args)(&self.site))
+            .current_dir(&self.site.dir);
         let mut process = Process::start(self.kind.name, &mut command, self.site.dir.join("log"));
         let target = self.target();
         wait_for(self.kind.name, || {
@@ -128,7 +165,10 @@ impl Server {
 
     /// Where to ask it.
     pub(crate) fn target(&self) -> Target {
-        Target { port: self.site.port, v6: has_v6() }
+        Target {
+            port: self.site.port,
+            v6: has_v6(),
+        }
     }
 }
 
@@ -140,7 +180,10 @@ fn start_upstream(dir: &Path) -> Option<(Process, u16)> {
     let mut command = Command::new(program);
     command.args((NSD.args)(&site));
     let mut process = Process::start("upstream NSD", &mut command, dir.join("log"));
-    let target = Target { port: site.port, v6: has_v6() };
+    let target = Target {
+        port: site.port,
+        v6: has_v6(),
+    };
     wait_for("the upstream NSD", || {
         process.assert_running();
         target.listens()

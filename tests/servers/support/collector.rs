@@ -38,9 +38,17 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     fn parse(text: &str) -> Self {
-        let json: serde_json::Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("ledger: {e}: {text}"));
+        let json: serde_json::Value =
+            serde_json::from_str(text).unwrap_or_else(|e| panic!("ledger: {e}: {text}"));
         let number = |value: &serde_json::Value| value.as_u64().expect("a count");
-        let sum = |value: &serde_json::Value| value.as_object().expect("drops").values().map(number).sum::<u64>();
+        let sum = |value: &serde_json::Value| {
+            value
+                .as_object()
+                .expect("drops")
+                .values()
+                .map(number)
+                .sum::<u64>()
+        };
         let outputs = json["outputs"].as_array().expect("outputs");
         assert_eq!(outputs.len(), 1, "{text}");
         let output = &outputs[0];
@@ -56,7 +64,14 @@ impl Ledger {
 
     /// A ledger in which every one of `frames` was delivered.
     pub(crate) fn all_delivered(frames: u64) -> Self {
-        Self { received: frames, delivered: frames, in_flight: 0, dropped: 0, filtered: 0, closes: true }
+        Self {
+            received: frames,
+            delivered: frames,
+            in_flight: 0,
+            dropped: 0,
+            filtered: 0,
+            closes: true,
+        }
     }
 }
 
@@ -80,11 +95,25 @@ impl Collector {
         let socket = format!("unix:{}", data_dir.join("dnstap.sock").display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapflow"));
         command.arg("serve").arg("--data-dir").arg(data_dir);
-        command.args(["--listen", &socket, "--listen", "tcp:127.0.0.1:0", "--http", "127.0.0.1:0"]).args(args);
-        command.env("TAPFLOW_LOG", "info,tapflow=debug").env_remove("TAPFLOW_CONFIG");
+        command
+            .args([
+                "--listen",
+                &socket,
+                "--listen",
+                "tcp:127.0.0.1:0",
+                "--http",
+                "127.0.0.1:0",
+            ])
+            .args(args);
+        command
+            .env("TAPFLOW_LOG", "info,tapflow=debug")
+            .env_remove("TAPFLOW_CONFIG");
         let log = data_dir.join("tapflow.log");
         // A second run in the folder has a log of its own.
-        let log = (1..).map(|n| log.with_extension(format!("{n}.log"))).find(|l| !l.exists()).expect("a name");
+        let log = (1..)
+            .map(|n| log.with_extension(format!("{n}.log")))
+            .find(|l| !l.exists())
+            .expect("a name");
         let mut process = Process::start("tapflow", &mut command, log);
         let printed = until("start of tapflow", Duration::from_secs(30), || {
             process.assert_running();
@@ -95,9 +124,23 @@ impl Collector {
             let found = printed.lines().find_map(|l| l.trim().strip_prefix(prefix));
             found.unwrap_or_else(|| panic!("{prefix} in {printed}"))
         };
-        let http = line("metrics: http://").split('/').next().unwrap_or_default().parse().expect("HTTP address");
-        let (unix, tcp) = (PathBuf::from(line("unix:")), line("tcp:").parse().expect("TCP address"));
-        let collector = Self { process, http, data_dir: data_dir.to_owned(), unix, tcp };
+        let http = line("metrics: http://")
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .parse()
+            .expect("HTTP address");
+        let (unix, tcp) = (
+            PathBuf::from(line("unix:")),
+            line("tcp:").parse().expect("TCP address"),
+        );
+        let collector = Self {
+            process,
+            http,
+            data_dir: data_dir.to_owned(),
+            unix,
+            tcp,
+        };
         assert_eq!(collector.get("/readyz"), "ready\n");
         collector
     }
@@ -106,8 +149,14 @@ impl Collector {
     pub(crate) fn advice(&self, server: &str) -> String {
         let printed = self.process.printed();
         let heading = format!("  {server} (");
-        let mut lines = printed.lines().skip_while(|l| !l.starts_with(&heading)).skip(1);
-        let block: Vec<&str> = lines.by_ref().map_while(|l| l.strip_prefix("      ")).collect();
+        let mut lines = printed
+            .lines()
+            .skip_while(|l| !l.starts_with(&heading))
+            .skip(1);
+        let block: Vec<&str> = lines
+            .by_ref()
+            .map_while(|l| l.strip_prefix("      "))
+            .collect();
         assert!(!block.is_empty(), "no lines for {server} in {printed}");
         block.join("\n")
     }
@@ -130,7 +179,10 @@ impl Collector {
 
     /// The count of dnstap messages of a type.
     pub(crate) fn messages(&self, kind: &str) -> u64 {
-        self.metric("tapflow_dnstap_messages_total", &[&format!("type=\"{kind}\"")])
+        self.metric(
+            "tapflow_dnstap_messages_total",
+            &[&format!("type=\"{kind}\"")],
+        )
     }
 
     /// How many streams have got past the handshake.
@@ -140,25 +192,37 @@ impl Collector {
 
     /// Waits until `received` frames have come in and all of them are written.
     pub(crate) fn wait_written(&self, received: u64) {
-        wait_for(&format!("{received} frames written; {:?}", self.ledger()), || {
-            let ledger = self.ledger();
-            ledger.received >= received && ledger.in_flight == 0
-        });
+        wait_for(
+            &format!("{received} frames written; {:?}", self.ledger()),
+            || {
+                let ledger = self.ledger();
+                ledger.received >= received && ledger.in_flight == 0
+            },
+        );
     }
 
     /// Waits until no connection is open.
     pub(crate) fn wait_idle(&self) {
-        wait_for("all connections closed", || self.metric("tapflow_connections_active", &[]) == 0);
+        wait_for("all connections closed", || {
+            self.metric("tapflow_connections_active", &[]) == 0
+        });
     }
 
     /// Stops it as a service manager does.
     pub(crate) fn stop(mut self) -> Ended {
         let status = self.process.terminate();
         let log = self.process.printed();
-        let quoted = log.rsplit_once("ledger=").unwrap_or_else(|| panic!("no ledger at the end of {log}")).1;
+        let quoted = log
+            .rsplit_once("ledger=")
+            .unwrap_or_else(|| panic!("no ledger at the end of {log}"))
+            .1;
         let quoted = quoted.lines().next().unwrap_or_default();
         let text: String = serde_json::from_str(quoted).unwrap_or_else(|e| panic!("{e}: {quoted}"));
-        Ended { code: status.code(), ledger: Ledger::parse(&text), log }
+        Ended {
+            code: status.code(),
+            ledger: Ledger::parse(&text),
+            log,
+        }
     }
 
     /// The folder of its frames.
@@ -171,8 +235,13 @@ impl Drop for Collector {
     fn drop(&mut self) {
         if std::thread::panicking() && self.process.runs() {
             let metrics = self.get("/metrics");
-            eprint!("--- ledger: {}--- metrics that are not zero:\n", self.get("/ledger"));
-            let counts = metrics.lines().filter(|l| l.starts_with("tapflow") && l.contains("_total") && !l.ends_with(" 0"));
+            eprint!(
+                "--- ledger: {}--- metrics that are not zero:\n",
+                self.get("/ledger")
+            );
+            let counts = metrics
+                .lines()
+                .filter(|l| l.starts_with("tapflow") && l.contains("_total") && !l.ends_with(" 0"));
             counts.for_each(|line| eprintln!("{line}"));
         }
     }
@@ -181,7 +250,11 @@ impl Drop for Collector {
 /// The sum of the series of `name` in a Prometheus text whose labels contain all of `labels`.
 fn sum(text: &str, name: &str, labels: &[&str]) -> u64 {
     let mut total = 0.0;
-    for line in text.lines().filter_map(|l| l.strip_prefix(name)).filter(|l| l.starts_with(['{', ' '])) {
+    for line in text
+        .lines()
+        .filter_map(|l| l.strip_prefix(name))
+        .filter(|l| l.starts_with(['{', ' ']))
+    {
         if labels.iter().all(|label| line.contains(label)) {
             let value = line.rsplit(' ').next().and_then(|v| v.parse::<f64>().ok());
             total += value.unwrap_or_else(|| panic!("{name}{line}"));
@@ -193,14 +266,22 @@ fn sum(text: &str, name: &str, labels: &[&str]) -> u64 {
 /// The payloads of all frames in the files of a folder, which must all be whole: START first, STOP last, nothing unfinished.
 /// The library's decoder and the tests' own walker must see the same.
 pub(crate) fn stored(folder: &Path) -> Vec<Vec<u8>> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).expect("folder").map(|e| e.expect("entry").path()).collect();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("folder")
+        .map(|e| e.expect("entry").path())
+        .collect();
     files.sort();
     let mut all = Vec::new();
     for file in files {
         let bytes = contents(&file);
         let mut walker = Walker::keeping();
         walker.feed(&bytes);
-        assert_eq!((&walker.controls[..], walker.tail()), (&[START, STOP][..], 0), "{}", file.display());
+        assert_eq!(
+            (&walker.controls[..], walker.tail()),
+            (&[START, STOP][..], 0),
+            "{}",
+            file.display()
+        );
         assert_eq!(decode(&bytes), walker.payloads, "{}", file.display());
         all.append(&mut walker.payloads);
     }
@@ -219,7 +300,10 @@ pub(crate) fn contents(file: &Path) -> Vec<u8> {
 
 /// The payloads of a Frame Streams file, as the library reads them.
 pub(crate) fn decode(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let options = BufOptions { initial_capacity: 64 * 1024, growth_limit: bytes.len().max(64 * 1024) };
+    let options = BufOptions {
+        initial_capacity: 64 * 1024,
+        growth_limit: bytes.len().max(64 * 1024),
+    };
     let mut buf = FrameBuf::new(options, BufPool::new(64 * 1024, 1));
     let mut decoder = Decoder::new(Limits::default(), Oversize::Close);
     let (mut payloads, mut rest, mut stopped) = (Vec::new(), bytes, false);

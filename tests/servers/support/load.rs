@@ -61,8 +61,14 @@ impl Asked {
         self.answers += other.answers;
         self.truncated += other.truncated;
         self.unanswered.extend(other.unanswered);
-        other.by_way.into_iter().for_each(|(k, n)| *self.by_way.entry(k).or_default() += n);
-        other.by_rcode.into_iter().for_each(|(k, n)| *self.by_rcode.entry(k).or_default() += n);
+        other
+            .by_way
+            .into_iter()
+            .for_each(|(k, n)| *self.by_way.entry(k).or_default() += n);
+        other
+            .by_rcode
+            .into_iter()
+            .for_each(|(k, n)| *self.by_rcode.entry(k).or_default() += n);
     }
 }
 
@@ -71,14 +77,22 @@ pub(crate) fn ask(target: Target, pace: Pace, count: u64, seed: u64, patience: D
     let clients: Vec<_> = (0..pace.clients)
         .map(|n| {
             std::thread::spawn(move || {
-                let mut client = Client { target, pace, random: Random::new(seed * pace.clients + n), patience, asked: Asked::default() };
+                let mut client = Client {
+                    target,
+                    pace,
+                    random: Random::new(seed * pace.clients + n),
+                    patience,
+                    asked: Asked::default(),
+                };
                 client.run(count / pace.clients);
                 client.asked
             })
         })
         .collect();
     let mut asked = Asked::default();
-    clients.into_iter().for_each(|c| asked.add(c.join().expect("client")));
+    clients
+        .into_iter()
+        .for_each(|c| asked.add(c.join().expect("client")));
     asked
 }
 
@@ -92,7 +106,10 @@ pub(crate) struct Background {
 impl Background {
     /// Starts it.
     pub(crate) fn start(target: Target, pace: Pace, seed: u64) -> Self {
-        let (answers, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (answers, stop) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let thread = std::thread::spawn({
             let (answers, stop) = (answers.clone(), stop.clone());
             move || {
@@ -100,12 +117,22 @@ impl Background {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    let asked = ask(target, pace, pace.clients * 16, seed + round, Duration::from_millis(100));
+                    let asked = ask(
+                        target,
+                        pace,
+                        pace.clients * 16,
+                        seed + round,
+                        Duration::from_millis(100),
+                    );
                     answers.fetch_add(asked.answers, Ordering::Relaxed);
                 }
             }
         });
-        Self { answers, stop, thread: Some(thread) }
+        Self {
+            answers,
+            stop,
+            thread: Some(thread),
+        }
     }
 
     /// Answers that came so far.
@@ -210,7 +237,10 @@ impl Client {
         // A batch that ends in an error leaves queries open, which are counted as unanswered.
         let error = exchange(address, &wires, self.patience, &mut on_answer).err();
         self.asked.queries += wires.len() as u64;
-        self.asked.unanswered.extend(open.into_values().map(|q| format!("{way} {}: {error:?}", q.text)));
+        self.asked.unanswered.extend(
+            open.into_values()
+                .map(|q| format!("{way} {}: {error:?}", q.text)),
+        );
         truncated
     }
 }
@@ -218,7 +248,12 @@ impl Client {
 /// Told each answer.
 type OnAnswer<'a> = &'a mut dyn FnMut(&[u8]);
 
-fn over_udp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: OnAnswer<'_>) -> std::io::Result<()> {
+fn over_udp(
+    to: (&str, u16),
+    wires: &[Vec<u8>],
+    patience: Duration,
+    on_answer: OnAnswer<'_>,
+) -> std::io::Result<()> {
     let socket = UdpSocket::bind((to.0, 0))?;
     socket.connect(to)?;
     socket.set_read_timeout(Some(patience))?;
@@ -233,7 +268,12 @@ fn over_udp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: O
     Ok(())
 }
 
-fn over_tcp(to: (&str, u16), wires: &[Vec<u8>], patience: Duration, on_answer: OnAnswer<'_>) -> std::io::Result<()> {
+fn over_tcp(
+    to: (&str, u16),
+    wires: &[Vec<u8>],
+    patience: Duration,
+    on_answer: OnAnswer<'_>,
+) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(to)?;
     stream.set_read_timeout(Some(patience))?;
     let mut bytes = Vec::new();
@@ -285,7 +325,9 @@ const ODD_NAMES: &[&[&[u8]]] = &[
     &[b"not\0here", b"\x01\x7f", b" "],
 ];
 /// A, NS, CNAME, SOA, PTR, HINFO, MX, TXT, AAAA, LOC, SRV, NAPTR, DS, SSHFP, DNSKEY, TLSA, SVCB, HTTPS, ANY, URI, CAA, private.
-const QTYPES: &[u16] = &[1, 2, 5, 6, 12, 13, 15, 16, 28, 29, 33, 35, 43, 44, 48, 52, 64, 65, 255, 256, 257, 65_280];
+const QTYPES: &[u16] = &[
+    1, 2, 5, 6, 12, 13, 15, 16, 28, 29, 33, 35, 43, 44, 48, 52, 64, 65, 255, 256, 257, 65_280,
+];
 /// Options as code and data: NSID, client subnet, cookie, padding, one that nobody knows.
 const OPTIONS: &[(u16, &[u8])] = &[
     (3, b""),
@@ -308,21 +350,38 @@ fn query(random: &mut Random) -> Query {
         18 => (deep[0].chunks(1).cycle().take(100).collect(), 1),
         _ => (vec![random.pick(&[&b"big"[..], b"huge"])], 16),
     };
-    let zone: &[u8] = if random.below(10) == 0 { b"away" } else { b"tap" };
+    let zone: &[u8] = if random.below(10) == 0 {
+        b"away"
+    } else {
+        b"tap"
+    };
     labels.extend([zone, b"example"]);
     let recurse = u16::from(random.below(20) > 0) << 8;
-    let mut wire: Vec<u8> = [0, recurse, 1, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
+    let mut wire: Vec<u8> = [0, recurse, 1, 0, 0, 0]
+        .iter()
+        .flat_map(|word| word.to_be_bytes())
+        .collect();
     for label in &labels {
         wire.push(label.len() as u8);
         // Case is kept by senders, whatever a cache holds.
         let upper = random.below(8) == 0;
-        wire.extend(label.iter().map(|c| if upper { c.to_ascii_uppercase() } else { *c }));
+        wire.extend(
+            label
+                .iter()
+                .map(|c| if upper { c.to_ascii_uppercase() } else { *c }),
+        );
     }
     wire.push(0);
     wire.extend([qtype, 1].iter().flat_map(|word| word.to_be_bytes()));
     edns(random, &mut wire);
-    let name: Vec<String> = labels.iter().map(|l| l.escape_ascii().to_string()).collect();
-    Query { wire, text: format!("{} type {qtype}", name.join(".")) }
+    let name: Vec<String> = labels
+        .iter()
+        .map(|l| l.escape_ascii().to_string())
+        .collect();
+    Query {
+        wire,
+        text: format!("{} type {qtype}", name.join(".")),
+    }
 }
 
 /// An OPT record, in three of four queries.
@@ -333,13 +392,23 @@ fn edns(random: &mut Random, wire: &mut Vec<u8>) {
     let mut options = Vec::new();
     while random.below(3) == 0 {
         let (code, data) = random.pick(OPTIONS);
-        options.extend([code, data.len() as u16].iter().flat_map(|word| word.to_be_bytes()));
+        options.extend(
+            [code, data.len() as u16]
+                .iter()
+                .flat_map(|word| word.to_be_bytes()),
+        );
         options.extend_from_slice(data);
     }
     wire[11] = 1;
     let dnssec_ok = random.pick(&[0, 0x8000]);
     wire.push(0);
-    let words = [41, random.pick(&[512, 1232, 4096]), 0, dnssec_ok, options.len() as u16];
+    let words = [
+        41,
+        random.pick(&[512, 1232, 4096]),
+        0,
+        dnssec_ok,
+        options.len() as u16,
+    ];
     wire.extend(words.iter().flat_map(|word| word.to_be_bytes()));
     wire.extend(options);
 }
@@ -348,7 +417,9 @@ fn edns(random: &mut Random, wire: &mut Vec<u8>) {
 fn the_load_is_mixed_and_the_same_for_the_same_seed() {
     let wires = |seed| {
         let mut random = Random::new(seed);
-        (0..2000).map(|_| query(&mut random).wire).collect::<Vec<_>>()
+        (0..2000)
+            .map(|_| query(&mut random).wire)
+            .collect::<Vec<_>>()
     };
     assert_eq!(wires(1), wires(1));
     assert_ne!(wires(1), wires(2));
@@ -359,7 +430,13 @@ fn the_load_is_mixed_and_the_same_for_the_same_seed() {
     };
     share("EDNS", 1000, &|w| w[11] == 1);
     share("no recursion wanted", 50, &|w| w[2] & 1 == 0);
-    share("a NUL in the name", 5, &|w| w.windows(3).any(|part| part == b"l\0o"));
+    share("a NUL in the name", 5, &|w| {
+        w.windows(3).any(|part| part == b"l\0o")
+    });
     share("long names", 50, &|w| w.len() > 200);
-    assert!(wires.iter().all(|w| tapflow::dns::DnsView::parse(w).is_ok_and(|v| v.question().is_ok())));
+    assert!(
+        wires
+            .iter()
+            .all(|w| tapflow::dns::DnsView::parse(w).is_ok_and(|v| v.question().is_ok()))
+    );
 }

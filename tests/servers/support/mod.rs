@@ -40,6 +40,9 @@ pub(crate) fn http_get(address: impl Into<SocketAddr>, path: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("HTTP answer");
     let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP head");
-    assert!(head.lines().next().is_some_and(|l| l.contains("200 OK")), "{path}: {head}");
+    assert!(
+        head.lines().next().is_some_and(|l| l.contains("200 OK")),
+        "{path}: {head}"
+    );
     body.to_owned()
 }

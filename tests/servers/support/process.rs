@@ -20,10 +20,21 @@ pub(crate) struct Process {
 impl Process {
     /// Starts it; both outputs go to `log`.
     pub(crate) fn start(name: &str, command: &mut Command, log: PathBuf) -> Self {
-        let file = File::options().create(true).append(true).open(&log).expect("log file");
-        command.stdin(Stdio::null()).stdout(file.try_clone().expect("log file")).stderr(file);
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("log file");
+        command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("log file"))
+            .stderr(file);
         let child = command.spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
-        Self { child, name: name.to_owned(), log }
+        Self {
+            child,
+            name: name.to_owned(),
+            log,
+        }
     }
 
     /// Everything it has printed.
@@ -34,7 +45,11 @@ impl Process {
     /// Whether it runs; the test fails with its output when it does not.
     pub(crate) fn assert_running(&mut self) {
         if let Some(status) = self.child.try_wait().expect("wait") {
-            panic!("{} ended by itself, {status}:\n{}", self.name, self.printed());
+            panic!(
+                "{} ended by itself, {status}:\n{}",
+                self.name,
+                self.printed()
+            );
         }
     }
 
@@ -88,10 +103,16 @@ impl Drop for Process {
 
 /// The processes that `pid` and its children have forked.
 fn descendants(pid: Pid) -> Vec<Pid> {
-    let path = format!("/proc/{pid}/task/{pid}/children", pid = pid.as_raw_nonzero());
+    let path = format!(
+        "/proc/{pid}/task/{pid}/children",
+        pid = pid.as_raw_nonzero()
+    );
     let children = std::fs::read_to_string(path).unwrap_or_default();
     let mut all = Vec::new();
-    for child in children.split_whitespace().filter_map(|c| Pid::from_raw(c.parse().ok()?)) {
+    for child in children
+        .split_whitespace()
+        .filter_map(|c| Pid::from_raw(c.parse().ok()?))
+    {
         all.push(child);
         all.extend(descendants(child));
     }
@@ -102,7 +123,10 @@ fn descendants(pid: Pid) -> Vec<Pid> {
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).map(|folder| folder.join(program)).find(|p| p.is_file())
+    std::env::split_paths(&path)
+        .chain(system)
+        .map(|folder| folder.join(program))
+        .find(|p| p.is_file())
 }
 
 /// Where a program is; when it is not installed, one line says so and the test passes.
@@ -132,7 +156,8 @@ pub(crate) fn free_port() -> u16 {
     for _ in 0..COUNT {
         let port = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
         let free = |host: &str| {
-            std::net::UdpSocket::bind((host, port)).is_ok() && std::net::TcpListener::bind((host, port)).is_ok()
+            std::net::UdpSocket::bind((host, port)).is_ok()
+                && std::net::TcpListener::bind((host, port)).is_ok()
         };
         if free("127.0.0.1") && (!v6 || free("::1")) {
             return port;
@@ -143,5 +168,7 @@ pub(crate) fn free_port() -> u16 {
 
 /// `testdata/servers/NAME`.
 pub(crate) fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/servers").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata/servers")
+        .join(name)
 }

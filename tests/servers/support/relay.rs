@@ -121,14 +121,20 @@ impl Relay {
     fn unix(front: &Path, backend: &Backend) -> Self {
         let listener = UnixListener::bind(front).expect("relay socket");
         listener.set_nonblocking(true).expect("relay socket");
-        Self::start(Listener::Unix(listener), front.display().to_string(), backend)
+        Self::start(
+            Listener::Unix(listener),
+            front.display().to_string(),
+            backend,
+        )
     }
 
     /// A relay whose front is a TCP port on loopback.
     fn tcp(backend: &Backend) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("relay port");
         // A small window, so that a sender comes to wait within a write as soon as the relay pauses.
-        socket2::SockRef::from(&listener).set_recv_buffer_size(4096).expect("relay port");
+        socket2::SockRef::from(&listener)
+            .set_recv_buffer_size(4096)
+            .expect("relay port");
         listener.set_nonblocking(true).expect("relay port");
         let address: SocketAddr = listener.local_addr().expect("relay port");
         Self::start(Listener::Tcp(listener), address.to_string(), backend)
@@ -145,7 +151,11 @@ impl Relay {
             let shared = shared.clone();
             move || shared.accept(&listener)
         });
-        Self { shared, acceptor: Some(acceptor), front }
+        Self {
+            shared,
+            acceptor: Some(acceptor),
+            front,
+        }
     }
 
     /// Reads nothing more from servers, so that they come to wait, until it is called with `false`.
@@ -161,17 +171,27 @@ impl Relay {
             true => Backend::Tcp(collector.tcp),
             false => Backend::Unix(collector.unix.clone()),
         };
-        if tcp { Self::tcp(&backend) } else { Self::unix(front, &backend) }
+        if tcp {
+            Self::tcp(&backend)
+        } else {
+            Self::unix(front, &backend)
+        }
     }
 
     /// How each connection that reached the collector has gone, oldest first.
     pub(crate) fn connections(&self) -> Vec<Passed> {
         let connections = lock(&self.shared.connections);
-        connections.iter().map(|c| lock(&c.passed).clone()).collect()
+        connections
+            .iter()
+            .map(|c| lock(&c.passed).clone())
+            .collect()
     }
 
     fn each<T>(&self, look: impl Fn(&Passed) -> T) -> Vec<T> {
-        lock(&self.shared.connections).iter().map(|c| look(&lock(&c.passed))).collect()
+        lock(&self.shared.connections)
+            .iter()
+            .map(|c| look(&lock(&c.passed)))
+            .collect()
     }
 
     /// Whole data frames that were written to the collector, by connection.
@@ -193,7 +213,9 @@ impl Relay {
 
     /// Waits until every connection is closed.
     pub(crate) fn wait_closed(&self) {
-        wait_for("the relay's connections closed", || self.each(|c| c.closed).iter().all(|closed| *closed));
+        wait_for("the relay's connections closed", || {
+            self.each(|c| c.closed).iter().all(|closed| *closed)
+        });
     }
 }
 
@@ -201,7 +223,9 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.pause(false);
-        lock(&self.shared.connections).iter().for_each(|c| c.front.shutdown(Shutdown::Both));
+        lock(&self.shared.connections)
+            .iter()
+            .for_each(|c| c.front.shutdown(Shutdown::Both));
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -209,7 +233,9 @@ impl Drop for Relay {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Shared {
@@ -236,9 +262,15 @@ impl Shared {
     }
 
     fn connect(self: &Arc<Self>, front: Socket, back: Socket) {
-        let passed = Arc::new(Mutex::new(Passed { up: Walker::keeping(), ..Passed::default() }));
+        let passed = Arc::new(Mutex::new(Passed {
+            up: Walker::keeping(),
+            ..Passed::default()
+        }));
         let mut connections = lock(&self.connections);
-        connections.push(Connection { passed: passed.clone(), front: front.another() });
+        connections.push(Connection {
+            passed: passed.clone(),
+            front: front.another(),
+        });
         let (mut front_in, mut back_out) = (front.another(), back.another());
         std::thread::spawn({
             let (shared, passed) = (self.clone(), passed.clone());
@@ -249,7 +281,13 @@ impl Shared {
                         passed.stop_at.get_or_insert(before);
                     }
                 };
-                if pump(&mut front_in, &mut back_out, Some(&shared.paused), &passed, to_collector) {
+                if pump(
+                    &mut front_in,
+                    &mut back_out,
+                    Some(&shared.paused),
+                    &passed,
+                    to_collector,
+                ) {
                     back_out.shutdown(Shutdown::Write);
                 } else {
                     front_in.shutdown(Shutdown::Both);
@@ -287,11 +325,15 @@ fn pump(
         while paused.is_some_and(|p| p.load(Ordering::Relaxed)) {
             std::thread::sleep(Duration::from_millis(2));
         }
-        let Ok(n @ 1..) = from.read(&mut buf) else { return true };
+        let Ok(n @ 1..) = from.read(&mut buf) else {
+            return true;
+        };
         let mut rest = &buf[..n];
         while !rest.is_empty() {
             let before = Instant::now();
-            let Ok(n @ 1..) = to.write(rest) else { return false };
+            let Ok(n @ 1..) = to.write(rest) else {
+                return false;
+            };
             note(&rest[..n], &mut lock(passed), before);
             rest = &rest[n..];
         }

@@ -19,8 +19,13 @@ impl Sender {
     /// Connects and exchanges READY, ACCEPT and START.
     pub(crate) fn connect(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("the collector's socket");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
-        let mut sender = Self { stream, answers: Walker::default() };
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("timeout");
+        let mut sender = Self {
+            stream,
+            answers: Walker::default(),
+        };
         sender.write(&control(READY, true));
         sender.expect(ACCEPT);
         sender.write(&control(START, true));
@@ -41,7 +46,10 @@ impl Sender {
         while self.answers.controls.last() != Some(&kind) {
             let mut buf = [0; 256];
             let n = self.stream.read(&mut buf).expect("an answer");
-            assert!(n > 0, "the collector has closed before control frame {kind}");
+            assert!(
+                n > 0,
+                "the collector has closed before control frame {kind}"
+            );
             self.answers.feed(&buf[..n]);
         }
     }

@@ -24,7 +24,10 @@ pub(crate) struct Walker {
 impl Walker {
     /// A walker that keeps the payloads.
     pub(crate) fn keeping() -> Self {
-        Self { keep: true, ..Self::default() }
+        Self {
+            keep: true,
+            ..Self::default()
+        }
     }
 
     /// The next bytes of the stream.
@@ -35,15 +38,20 @@ impl Walker {
         while let Some(len) = word(&self.pending[used..]) {
             let rest = &self.pending[used + 4..];
             if len > 0 {
-                let Some(payload) = rest.get(..len as usize) else { break };
+                let Some(payload) = rest.get(..len as usize) else {
+                    break;
+                };
                 self.data += 1;
                 if self.keep {
                     self.payloads.push(payload.to_vec());
                 }
                 used += 4 + payload.len();
             } else {
-                let Some(body) = word(rest).and_then(|len| rest.get(4..4 + len as usize)) else { break };
-                self.controls.push(word(body).expect("a control frame of 4 bytes or more"));
+                let Some(body) = word(rest).and_then(|len| rest.get(4..4 + len as usize)) else {
+                    break;
+                };
+                self.controls
+                    .push(word(body).expect("a control frame of 4 bytes or more"));
                 used += 8 + body.len();
             }
         }
@@ -59,11 +67,21 @@ impl Walker {
 #[test]
 fn the_walker_counts_the_same_however_the_bytes_are_cut() {
     let ready = [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, READY as u8];
-    let stream = [&ready[..], &[0, 0, 0, 1, b'x'], &[0, 0, 0, 2, b'y', b'z'], &[0, 0, 0, 3, b'c', b'u']].concat();
+    let stream = [
+        &ready[..],
+        &[0, 0, 0, 1, b'x'],
+        &[0, 0, 0, 2, b'y', b'z'],
+        &[0, 0, 0, 3, b'c', b'u'],
+    ]
+    .concat();
     for cut in 1..stream.len() {
         let mut walker = Walker::keeping();
         stream.chunks(cut).for_each(|part| walker.feed(part));
-        assert_eq!((walker.data, &walker.controls[..], walker.tail()), (2, &[READY][..], 6), "cut at {cut}");
+        assert_eq!(
+            (walker.data, &walker.controls[..], walker.tail()),
+            (2, &[READY][..], 6),
+            "cut at {cut}"
+        );
         assert_eq!(walker.payloads, [&b"x"[..], b"yz"]);
     }
 }
