@@ -21,7 +21,10 @@ impl LogLimit {
 
     /// `Some(n)`: log this event; `n` events before it were not logged. `None`: do not log.
     pub fn pass(&self, now: Instant) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         match state.0 {
             Some(last) if now.duration_since(last) < self.interval => {
                 state.1 += 1;

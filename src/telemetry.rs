@@ -13,8 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::IndexMap;
 use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
-use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
-use metrics_exporter_prometheus::{LabelSet, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use metrics_exporter_prometheus::formatting::{
+    write_help_line, write_metric_line, write_type_line,
+};
+use metrics_exporter_prometheus::{
+    LabelSet, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
 
 /// What a metric is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,12 +130,18 @@ impl Telemetry {
             histograms: Mutex::default(),
             process,
         }));
-        this.gauge(BUILD_INFO, &[env!("CARGO_PKG_VERSION")]).set(1.0);
+        this.gauge(BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
+            .set(1.0);
         this
     }
 
     fn key(metric: Metric, values: &[&str]) -> Key {
-        debug_assert_eq!(metric.labels.len(), values.len(), "labels of {}", metric.name);
+        debug_assert_eq!(
+            metric.labels.len(),
+            values.len(),
+            "labels of {}",
+            metric.name
+        );
         let labels: Vec<Label> = metric
             .labels
             .iter()
@@ -143,23 +153,39 @@ impl Telemetry {
 
     /// The counter with these label values, made at zero if it is new.
     pub fn counter(&self, metric: Metric, values: &[&str]) -> Counter {
-        let c = self.0.recorder.register_counter(&Self::key(metric, values), &METADATA);
+        let c = self
+            .0
+            .recorder
+            .register_counter(&Self::key(metric, values), &METADATA);
         c.increment(0);
         c
     }
 
     /// The gauge with these label values, made at zero if it is new.
     pub fn gauge(&self, metric: Metric, values: &[&str]) -> Gauge {
-        let g = self.0.recorder.register_gauge(&Self::key(metric, values), &METADATA);
+        let g = self
+            .0
+            .recorder
+            .register_gauge(&Self::key(metric, values), &METADATA);
         g.increment(0.0);
         g
     }
 
     /// The histogram with these label values, made empty if it is new. `scale` turns the integers that are recorded into
     /// the metric's unit (1 for bytes, 1e-9 for nanoseconds shown as seconds); `bounds` are upper bounds in the integers.
-    pub fn histogram(&self, metric: Metric, values: &[&str], bounds: &'static [u64], scale: f64) -> Arc<Histogram> {
+    pub fn histogram(
+        &self,
+        metric: Metric,
+        values: &[&str],
+        bounds: &'static [u64],
+        scale: f64,
+    ) -> Arc<Histogram> {
         let labels = LabelSet::from_key_and_global(&Self::key(metric, values), &IndexMap::new());
-        let mut families = self.0.histograms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut families = self
+            .0
+            .histograms
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let family = families.entry(metric.name).or_insert_with(|| Family {
             metric,
             series: Vec::new(),
@@ -176,7 +202,11 @@ impl Telemetry {
     pub fn render(&self) -> String {
         metrics::with_local_recorder(&self.0.recorder, || self.0.process.collect());
         let mut out = self.0.handle.render();
-        let families = self.0.histograms.lock().unwrap_or_else(PoisonError::into_inner);
+        let families = self
+            .0
+            .histograms
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for family in families.values() {
             let name = family.metric.name;
             write_help_line(&mut out, name, None, None, family.metric.help);
@@ -218,10 +248,26 @@ impl Histogram {
         for (bound, count) in self.bounds.iter().zip(&self.counts) {
             total += count.load(Ordering::Relaxed);
             let le = trim_float(*bound as f64 * self.scale);
-            write_metric_line(out, name, Some("bucket"), labels, Some(("le", le)), total, None);
+            write_metric_line(
+                out,
+                name,
+                Some("bucket"),
+                labels,
+                Some(("le", le)),
+                total,
+                None,
+            );
         }
         total += self.counts.last().map_or(0, |c| c.load(Ordering::Relaxed));
-        write_metric_line(out, name, Some("bucket"), labels, Some(("le", "+Inf")), total, None);
+        write_metric_line(
+            out,
+            name,
+            Some("bucket"),
+            labels,
+            Some(("le", "+Inf")),
+            total,
+            None,
+        );
         let sum = self.sum.load(Ordering::Relaxed) as f64 * self.scale;
         write_metric_line::<&str, f64>(out, name, Some("sum"), labels, None, sum, None);
         write_metric_line::<&str, u64>(out, name, Some("count"), labels, None, total, None);
@@ -338,7 +384,12 @@ mod tests {
     fn names_follow_the_conventions_of_prometheus() {
         for m in ALL {
             assert!(m.name.starts_with("tapflow_"), "{}", m.name);
-            assert_eq!(m.kind == Kind::Counter, m.name.ends_with("_total"), "{}", m.name);
+            assert_eq!(
+                m.kind == Kind::Counter,
+                m.name.ends_with("_total"),
+                "{}",
+                m.name
+            );
             assert!(m.help.ends_with('.'), "{}", m.name);
         }
     }

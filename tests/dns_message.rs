@@ -94,7 +94,8 @@ z01-message-65535       | www.example. IN TXT                 | NOERROR   |
 
 /// A message as a row of [`CORPUS`] describes it.
 fn described(message: &[u8]) -> [String; 3] {
-    let wrong = |error: tapflow::dns::DnsError| format!("{} {}", error.reason.as_str(), error.offset);
+    let wrong =
+        |error: tapflow::dns::DnsError| format!("{} {}", error.reason.as_str(), error.offset);
     let view = match DnsView::parse(message) {
         Ok(view) => view,
         Err(error) => return [String::new(), String::new(), wrong(error)],
@@ -104,7 +105,13 @@ fn described(message: &[u8]) -> [String; 3] {
         Ok(Some(found)) => {
             let name = found.name.to_string();
             match found.name.wire_len() {
-                len @ 254.. => write!(question, "{}/{len}", name.get(..if name.starts_with('\\') { 12 } else { 6 }).unwrap()).unwrap(),
+                len @ 254.. => write!(
+                    question,
+                    "{}/{len}",
+                    name.get(..if name.starts_with('\\') { 12 } else { 6 })
+                        .unwrap()
+                )
+                .unwrap(),
                 _ => question.push_str(&name),
             }
             let mut rest = vec![b' '];
@@ -118,7 +125,11 @@ fn described(message: &[u8]) -> [String; 3] {
     }
     let mut rcode = Vec::new();
     iana::write_rcode(&mut rcode, view.rcode());
-    [question, String::from_utf8(rcode).unwrap(), view.walk().malformed.map_or_else(String::new, wrong)]
+    [
+        question,
+        String::from_utf8(rcode).unwrap(),
+        view.walk().malformed.map_or_else(String::new, wrong),
+    ]
 }
 
 #[test]
@@ -135,7 +146,11 @@ fn every_odd_message_of_the_corpus_is_read_as_its_row_says() {
     assert_eq!(files.len(), rows.len(), "a row for each file");
     for path in files {
         let id = path.file_stem().unwrap().to_str().unwrap();
-        assert_eq!(described(&std::fs::read(&path).unwrap()).to_vec(), rows[id], "{id}");
+        assert_eq!(
+            described(&std::fs::read(&path).unwrap()).to_vec(),
+            rows[id],
+            "{id}"
+        );
     }
 }
 
@@ -143,10 +158,16 @@ fn every_odd_message_of_the_corpus_is_read_as_its_row_says() {
 fn the_same_messages_in_dnstap_frames_are_read_the_same() {
     for path in files("corpus/dns-fstrm", "fstrm") {
         let id = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let [payload] = &payloads(&path)[..] else { panic!("{id}: one frame") };
+        let [payload] = &payloads(&path)[..] else {
+            panic!("{id}: one frame")
+        };
         let view = DnstapView::parse(payload).unwrap();
         let (dns, _) = view.classify().unwrap().dns().unwrap();
-        assert_eq!(dns, std::fs::read(dnstap_support::testdata(&format!("corpus/dns/{id}.msg"))).unwrap(), "{id}");
+        assert_eq!(
+            dns,
+            std::fs::read(dnstap_support::testdata(&format!("corpus/dns/{id}.msg"))).unwrap(),
+            "{id}"
+        );
     }
 }
 
@@ -156,7 +177,9 @@ fn real_servers_messages_are_well_formed_but_for_those_cut_on_purpose() {
     let mut messages = 0;
     for payload in captured() {
         let view = DnstapView::parse(&payload).unwrap();
-        let Some((dns, _)) = view.classify().unwrap().dns() else { continue };
+        let Some((dns, _)) = view.classify().unwrap().dns() else {
+            continue;
+        };
         messages += 1;
         let error = DnsView::parse(dns).map_or_else(Some, |dns| dns.walk().malformed);
         if let Some(error) = error {
@@ -165,12 +188,17 @@ fn real_servers_messages_are_well_formed_but_for_those_cut_on_purpose() {
     }
     assert!(messages > 35_000, "{messages}");
     // The load sends a few queries that are only a piece of a message.
-    assert_eq!(odd, BTreeMap::from([("header_cut", 2), ("question_cut", 6)]));
+    assert_eq!(
+        odd,
+        BTreeMap::from([("header_cut", 2), ("question_cut", 6)])
+    );
 }
 
 #[test]
 fn counts_and_trailing_octets_are_what_the_message_holds() {
-    let read = |id: &str| std::fs::read(dnstap_support::testdata(&format!("corpus/dns/{id}.msg"))).unwrap();
+    let read = |id: &str| {
+        std::fs::read(dnstap_support::testdata(&format!("corpus/dns/{id}.msg"))).unwrap()
+    };
     let rows = [
         ("t17-two-questions", [2, 0, 0, 0], 0),
         ("t08-ancount-too-big", [1, 1, 0, 0], 0),
@@ -182,7 +210,16 @@ fn counts_and_trailing_octets_are_what_the_message_holds() {
     for (id, counts, trailing) in rows {
         let message = read(id);
         let walk = DnsView::parse(&message).unwrap().walk();
-        assert_eq!([walk.questions, walk.answers, walk.authorities, walk.additionals], counts, "{id}");
+        assert_eq!(
+            [
+                walk.questions,
+                walk.answers,
+                walk.authorities,
+                walk.additionals
+            ],
+            counts,
+            "{id}"
+        );
         assert_eq!(walk.trailing, trailing, "{id}");
     }
     let message = read("e05-version-1");
@@ -192,11 +229,16 @@ fn counts_and_trailing_octets_are_what_the_message_holds() {
 
 #[test]
 fn a_cut_inside_a_record_is_malformed_whether_or_not_tc_is_set() {
-    let mut message = std::fs::read(dnstap_support::testdata("corpus/dns/r01-unknown-type.msg")).unwrap();
+    let mut message =
+        std::fs::read(dnstap_support::testdata("corpus/dns/r01-unknown-type.msg")).unwrap();
     for (tc, clean) in [(false, Some(Malformed::RecordsMissing)), (true, None)] {
         message[2] = message[2] & !2 | u8::from(tc) << 1;
         for len in 29..message.len() {
-            let error = DnsView::parse(&message[..len]).unwrap().walk().malformed.map(|error| error.reason);
+            let error = DnsView::parse(&message[..len])
+                .unwrap()
+                .walk()
+                .malformed
+                .map(|error| error.reason);
             let wanted = match len {
                 29 => clean,
                 30 => Some(Malformed::NameCut),
@@ -236,7 +278,12 @@ fn hostile_messages() -> Vec<(&'static str, Vec<u8>)> {
         message.truncate(65_535);
         message
     };
-    let long_name = || (0..127).flat_map(|_| [1, b'x']).chain([0]).collect::<Vec<u8>>();
+    let long_name = || {
+        (0..127)
+            .flat_map(|_| [1, b'x'])
+            .chain([0])
+            .collect::<Vec<u8>>()
+    };
     // Questions and records that all point to one name of 255 octets.
     let mut pointed_at = header(u16::MAX, 0);
     pointed_at.extend(long_name());
@@ -248,7 +295,11 @@ fn hostile_messages() -> Vec<(&'static str, Vec<u8>)> {
     let mut chain = header(u16::MAX, 0);
     chain.extend([1, b'x', 0, 0, 1, 0, 1]);
     while chain.len() < 0x3ffe {
-        let before = if chain.len() < 22 { 12 } else { chain.len() - 2 };
+        let before = if chain.len() < 22 {
+            12
+        } else {
+            chain.len() - 2
+        };
         chain.extend(u16::to_be_bytes(0xc000 | before as u16));
     }
     // One label and a pointer to the link before, as deep as a name may be.
@@ -263,18 +314,47 @@ fn hostile_messages() -> Vec<(&'static str, Vec<u8>)> {
     }
     let deepest = *links.last().unwrap();
     vec![
-        ("questions that point to one long name", fill(pointed_at, &|_| vec![0xc0, 12, 0, 1, 0, 1])),
-        ("records that point to one long name, twice each", fill(records, &|_| vec![0xc0, 12, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0xc0, 12])),
-        ("a chain of pointers", fill(chain, &|_| vec![0xff, 0xfc, 0, 1, 0, 1])),
+        (
+            "questions that point to one long name",
+            fill(pointed_at, &|_| vec![0xc0, 12, 0, 1, 0, 1]),
+        ),
+        (
+            "records that point to one long name, twice each",
+            fill(records, &|_| {
+                vec![0xc0, 12, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0xc0, 12]
+            }),
+        ),
+        (
+            "a chain of pointers",
+            fill(chain, &|_| vec![0xff, 0xfc, 0, 1, 0, 1]),
+        ),
         ("questions into a ladder of pointers", {
             let mut unit = u16::to_be_bytes(0xc000 | deepest).to_vec();
             unit.extend([0, 1, 0, 1]);
             fill(ladder, &move |_| unit.clone())
         }),
-        ("nothing but pointers to themselves", fill(header(u16::MAX, u16::MAX), &|at| u16::to_be_bytes(0xc000 | (at as u16 & 0x3fff)).to_vec())),
-        ("nothing but pointers to the octet before", fill(header(1, u16::MAX), &|at| u16::to_be_bytes(0xc000 | (at.saturating_sub(1) as u16 & 0x3fff)).to_vec())),
-        ("nothing but zero octets", fill(header(u16::MAX, u16::MAX), &|_| vec![0])),
-        ("empty records", fill(header(0, u16::MAX), &|_| vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
+        (
+            "nothing but pointers to themselves",
+            fill(header(u16::MAX, u16::MAX), &|at| {
+                u16::to_be_bytes(0xc000 | (at as u16 & 0x3fff)).to_vec()
+            }),
+        ),
+        (
+            "nothing but pointers to the octet before",
+            fill(header(1, u16::MAX), &|at| {
+                u16::to_be_bytes(0xc000 | (at.saturating_sub(1) as u16 & 0x3fff)).to_vec()
+            }),
+        ),
+        (
+            "nothing but zero octets",
+            fill(header(u16::MAX, u16::MAX), &|_| vec![0]),
+        ),
+        (
+            "empty records",
+            fill(header(0, u16::MAX), &|_| {
+                vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            }),
+        ),
     ]
 }
 
@@ -300,7 +380,12 @@ fn hostile_messages_take_less_than_fifty_milliseconds_on_a_small_stack() {
             assert!(best < limit, "{what}: {best:?}");
         }
     };
-    std::thread::Builder::new().stack_size(256 * 1024).spawn(run).unwrap().join().unwrap();
+    std::thread::Builder::new()
+        .stack_size(256 * 1024)
+        .spawn(run)
+        .unwrap()
+        .join()
+        .unwrap();
 }
 
 /// A message that is near to a well-formed one: a header with small counts, then pieces of names and records.
@@ -318,18 +403,23 @@ fn near_messages() -> impl Strategy<Value = Vec<u8>> {
         Just(vec![0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 4, 0, 10, 0, 0]),
         proptest::collection::vec(any::<u8>(), 0..12),
     ];
-    (any::<[u8; 4]>(), any::<[bool; 8]>(), proptest::collection::vec(piece, 0..20)).prop_map(|(head, counts, pieces)| {
-        let mut message = head.to_vec();
-        for pair in counts.chunks(2) {
-            message.extend([0, u8::from(pair[0]) + 2 * u8::from(pair[1])]);
-        }
-        message.extend(pieces.concat());
-        message
-    })
+    (
+        any::<[u8; 4]>(),
+        any::<[bool; 8]>(),
+        proptest::collection::vec(piece, 0..20),
+    )
+        .prop_map(|(head, counts, pieces)| {
+            let mut message = head.to_vec();
+            for pair in counts.chunks(2) {
+                message.extend([0, u8::from(pair[0]) + 2 * u8::from(pair[1])]);
+            }
+            message.extend(pieces.concat());
+            message
+        })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_octets_are_read_without_harm(message in proptest::collection::vec(any::<u8>(), 0..600)) {

@@ -16,7 +16,9 @@ fn every_octet_has_binds_form_and_reads_back() {
     for octet in 0..=255u8 {
         let wire = [1, octet, 0];
         let wanted = match octet {
-            b'"' | b'$' | b'(' | b')' | b'.' | b';' | b'@' | b'\\' => format!("\\{}.", char::from(octet)),
+            b'"' | b'$' | b'(' | b')' | b'.' | b';' | b'@' | b'\\' => {
+                format!("\\{}.", char::from(octet))
+            }
             33..=126 => format!("{}.", char::from(octet)),
             _ => format!("\\{octet:03}."),
         };
@@ -74,7 +76,11 @@ fn suffixes_match_whole_labels_in_any_letter_case() {
         ("\\@.com.", "`.com.", false),
     ];
     for (text, suffix, wanted) in rows {
-        assert_eq!(name(text).as_name().is_within(&name(suffix)), wanted, "{text} within {suffix}");
+        assert_eq!(
+            name(text).as_name().is_within(&name(suffix)),
+            wanted,
+            "{text} within {suffix}"
+        );
     }
 }
 
@@ -99,13 +105,16 @@ fn a_compressed_name_reads_as_the_name_it_stands_for() {
 fn labels() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let label = prop_oneof![
         proptest::collection::vec(any::<u8>(), 1..16),
-        proptest::collection::vec(prop_oneof![Just(b'.'), Just(b'\\'), Just(b'0'), any::<u8>()], 1..64),
+        proptest::collection::vec(
+            prop_oneof![Just(b'.'), Just(b'\\'), Just(b'0'), any::<u8>()],
+            1..64
+        ),
     ];
     proptest::collection::vec(label, 0..12)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_name_reads_back_from_its_text(labels in labels()) {

@@ -38,7 +38,11 @@ pub fn bind_options(options: &ListenerOptions) -> BindOptions {
     let some = |text: &String| (!text.is_empty()).then(|| text.clone());
     BindOptions {
         address: options.uri.clone(),
-        access: unix::Access { mode: options.socket_mode.0, owner: some(&options.owner), group: some(&options.group) },
+        access: unix::Access {
+            mode: options.socket_mode.0,
+            owner: some(&options.owner),
+            group: some(&options.group),
+        },
         receive_buffer: options.receive_buffer.as_usize(),
         keepalive: options.keepalive.get(),
     }
@@ -108,14 +112,25 @@ impl Counters {
         let reasons = || {
             let ends = End::ALL.iter().map(|e| e.as_str());
             let refusals = Refusal::ALL.iter().map(|r| r.as_str());
-            ends.chain(refusals).chain(LinkError::OWN_REASONS).chain([REASON_SHUTDOWN, "accept_error"])
+            ends.chain(refusals)
+                .chain(LinkError::OWN_REASONS)
+                .chain([REASON_SHUTDOWN, "accept_error"])
         };
         Self {
             accepted: telemetry.counter(telemetry::CONNECTIONS_ACCEPTED, &[name]),
             active: telemetry.gauge(telemetry::CONNECTIONS_ACTIVE, &[name]),
             ignored: telemetry.counter(telemetry::CONTROL_FRAMES_IGNORED, &[name]),
-            closed: reasons().map(|r| (r, telemetry.counter(telemetry::CONNECTIONS_CLOSED, &[name, r]))).collect(),
-            logs: reasons().map(|r| (r, LogLimit::new(LOG_INTERVAL))).collect(),
+            closed: reasons()
+                .map(|r| {
+                    (
+                        r,
+                        telemetry.counter(telemetry::CONNECTIONS_CLOSED, &[name, r]),
+                    )
+                })
+                .collect(),
+            logs: reasons()
+                .map(|r| (r, LogLimit::new(LOG_INTERVAL)))
+                .collect(),
         }
     }
 
@@ -127,7 +142,9 @@ impl Counters {
 
     /// Whether to log an event of this kind now, and how many like it were not logged.
     fn may_log(&self, reason: &'static str) -> Option<u64> {
-        self.logs.get(reason).map_or(Some(0), |l| l.pass(Instant::now()))
+        self.logs
+            .get(reason)
+            .map_or(Some(0), |l| l.pass(Instant::now()))
     }
 }
 
@@ -154,7 +171,10 @@ impl Listener {
         read_ahead: Arc<ReadAhead>,
     ) -> Self {
         let allow = options.allow.iter().map(|net| net.0).collect();
-        let (max, per_peer) = (options.connections_max as usize, options.connections_per_peer_max as usize);
+        let (max, per_peer) = (
+            options.connections_max as usize,
+            options.connections_per_peer_max as usize,
+        );
         let shared = Shared {
             ledger: ledger.clone(),
             listener: ledger.register_listener(&options.name),
@@ -174,7 +194,13 @@ impl Listener {
     }
 
     /// Accepts until the process stops. Every connection's task holds a clone of `running`.
-    pub async fn run(self, socket: Bound, bind: BindOptions, mut signal: Signal, running: mpsc::Sender<()>) {
+    pub async fn run(
+        self,
+        socket: Bound,
+        bind: BindOptions,
+        mut signal: Signal,
+        running: mpsc::Sender<()>,
+    ) {
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -186,7 +212,7 @@ impl Listener {
                 Err(error) => {
                     self.counters.closed("accept_error");
                     if let Some(more) = self.counters.may_log("accept_error") {
-                        tracing::warn!(listener = &*self.name, %error, more, "cannot accept a connection; is the limit of open files too low?");
+                        tracing::warn!(listener = &*self.name, %error, suppressed = suppressed(more), "cannot accept a connection; is the limit of open files too low?");
                     }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -202,18 +228,39 @@ impl Listener {
                 let reason = refusal.as_str();
                 self.counters.closed(reason);
                 if let Some(more) = self.counters.may_log(reason) {
-                    tracing::warn!(listener = &*self.name, peer = peer.text, reason, more, "refused a connection");
+                    tracing::warn!(
+                        listener = &*self.name,
+                        peer = peer.text,
+                        reason,
+                        suppressed = suppressed(more),
+                        "refused a connection"
+                    );
                 }
                 return;
             }
         };
         self.counters.active.increment(1.0);
-        let guard = OpenGuard { _permit: permit, counters: self.counters.clone() };
-        let origin = Arc::new(Origin { conn: ConnId::next(), listener: self.name.clone(), peer: peer.text });
-        let span = tracing::info_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
+        let guard = OpenGuard {
+            _permit: permit,
+            counters: self.counters.clone(),
+        };
+        let origin = Arc::new(Origin {
+            conn: ConnId::next(),
+            listener: self.name.clone(),
+            peer: peer.text,
+        });
+        // Of the highest level, so that a warning names the peer also where only warnings are logged.
+        let span = tracing::error_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
         let chain = Chain::new(self.stages.iter().map(|f| f.build(&origin)).collect());
         let link = Link::new(stream, self.link.clone(), self.pool.clone());
-        let intake = Intake::new(link, guard, chain, Fan::new(&self.lanes), self.shared.clone(), origin);
+        let intake = Intake::new(
+            link,
+            guard,
+            chain,
+            Fan::new(&self.lanes),
+            self.shared.clone(),
+            origin,
+        );
         let (signal, running, counters) = (signal.clone(), running.clone(), self.counters.clone());
         let task = async move {
             tracing::debug!("connected");
@@ -227,13 +274,18 @@ impl Listener {
     }
 }
 
+/// How many lines like this one were held back, where there were any.
+fn suppressed(lines: u64) -> Option<u64> {
+    (lines > 0).then_some(lines)
+}
+
 fn log_close(closed: &Closed, counters: &Counters) {
     let (reason, frames, bytes) = (closed.reason, closed.frames, closed.bytes);
     match &closed.error {
         None => tracing::info!(reason, frames, bytes, "closed"),
         Some(error) => {
             if let Some(more) = counters.may_log(reason) {
-                tracing::warn!(reason, frames, bytes, %error, more, "closed");
+                tracing::warn!(reason, frames, bytes, %error, suppressed = suppressed(more), "closed");
             }
         }
     }

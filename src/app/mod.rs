@@ -17,7 +17,7 @@ use crate::pipeline::intake::ReadAhead;
 use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::{Ledger, OutputDrop, Snapshot};
 use crate::pipeline::stage::{StageContext, StageFactory};
-use crate::shutdown::{self, Phase, Signal, Trigger};
+use crate::shutdown::{self, Phase, Trigger};
 use crate::stages;
 use crate::telemetry::Telemetry;
 use crate::transport::Bound;
@@ -36,7 +36,9 @@ const ABORT_GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The data folder cannot be made.
-    #[error("cannot make the data folder {path}: {source}; set data_dir to a folder that can be written to")]
+    #[error(
+        "cannot make the data folder {path}: {source}; set data_dir to a folder that can be written to"
+    )]
     DataDir {
         /// The folder.
         path: String,
@@ -52,7 +54,9 @@ pub enum StartError {
         source: crate::transport::BindError,
     },
     /// The HTTP server cannot be bound.
-    #[error("http: cannot listen on {address}: {source}; set another address with --http or [http] address")]
+    #[error(
+        "http: cannot listen on {address}: {source}; set another address with --http or [http] address"
+    )]
     Http {
         /// The address.
         address: SocketAddr,
@@ -110,8 +114,10 @@ impl Service {
     /// # Errors
     /// [`StartError`]; what was started already stops again.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        std::fs::create_dir_all(&config.data_dir)
-            .map_err(|source| StartError::DataDir { path: config.data_dir.display().to_string(), source })?;
+        std::fs::create_dir_all(&config.data_dir).map_err(|source| StartError::DataDir {
+            path: config.data_dir.display().to_string(),
+            source,
+        })?;
         let (telemetry, ledger) = (Telemetry::new(), Ledger::new());
         let (trigger, signal) = shutdown::channel();
         let (rotate, rotations) = watch::channel(0);
@@ -120,13 +126,21 @@ impl Service {
         let mut bound = Vec::new();
         for options in &config.listener {
             let bind = listen::bind_options(options);
-            let socket =
-                Bound::bind(&bind).await.map_err(|source| StartError::Bind { name: options.name.clone(), source })?;
+            let socket = Bound::bind(&bind)
+                .await
+                .map_err(|source| StartError::Bind {
+                    name: options.name.clone(),
+                    source,
+                })?;
             bound.push((options, bind, socket));
         }
         let http_listener = if config.http.enabled {
             let address = config.http.address;
-            Some(http::bind(address).await.map_err(|source| StartError::Http { address, source })?)
+            Some(
+                http::bind(address)
+                    .await
+                    .map_err(|source| StartError::Http { address, source })?,
+            )
         } else {
             None
         };
@@ -145,8 +159,18 @@ impl Service {
         let mut listeners = Vec::new();
         for (options, bind, socket) in bound {
             let endpoint = socket.address(&options.uri);
-            listeners.push(BoundListener { name: options.name.clone(), endpoint });
-            let listener = listen::Listener::new(options, &ledger, &telemetry, &stages, &lanes, read_ahead.clone());
+            listeners.push(BoundListener {
+                name: options.name.clone(),
+                endpoint,
+            });
+            let listener = listen::Listener::new(
+                options,
+                &ledger,
+                &telemetry,
+                &stages,
+                &lanes,
+                read_ahead.clone(),
+            );
             tokio::spawn(listener.run(socket, bind, signal.clone(), connection_guard.clone()));
         }
         drop(connection_guard);
@@ -156,7 +180,18 @@ impl Service {
             tokio::spawn(http::serve(listener, pages.clone(), signal.clone()));
         }
         let shutdown_timeout = config.shutdown_timeout.0;
-        Ok(Self { trigger, ledger, lanes, listeners, http, pages, rotate, connections, drivers, shutdown_timeout })
+        Ok(Self {
+            trigger,
+            ledger,
+            lanes,
+            listeners,
+            http,
+            pages,
+            rotate,
+            connections,
+            drivers,
+            shutdown_timeout,
+        })
     }
 
     /// The listeners, with the ports that they really have.
@@ -212,13 +247,16 @@ impl Service {
             close_queues(&self.lanes);
             for lane in &self.lanes {
                 if let Some(queue) = lane.queue() {
-                    self.ledger.dropped(lane.id, OutputDrop::Shutdown, queue.abandon());
+                    self.ledger
+                        .dropped(lane.id, OutputDrop::Shutdown, queue.abandon());
                 }
             }
             let _ = self.drivers.recv().await;
         };
         if tokio::time::timeout(ABORT_GRACE, gave_up).await.is_err() {
-            tracing::error!("some tasks did not stop; frames that they hold stay in flight in the ledger");
+            tracing::error!(
+                "some tasks did not stop; frames that they hold stay in flight in the ledger"
+            );
         }
         self.ledger.snapshot()
     }
@@ -230,16 +268,27 @@ fn close_queues(lanes: &[Lane]) {
     }
 }
 
-fn build_stages(config: &Config, ledger: &Ledger, telemetry: &Telemetry) -> Result<Arc<[Box<dyn StageFactory>]>, StartError> {
+fn build_stages(
+    config: &Config,
+    ledger: &Ledger,
+    telemetry: &Telemetry,
+) -> Result<Arc<[Box<dyn StageFactory>]>, StartError> {
     let context = StageContext { ledger, telemetry };
     let build = |(i, options)| {
-        stages::build(options, &context).map_err(|source| StartError::Stage { number: i + 1, source })
+        stages::build(options, &context).map_err(|source| StartError::Stage {
+            number: i + 1,
+            source,
+        })
     };
     config.stage.iter().enumerate().map(build).collect()
 }
 
 /// Starts every output and returns their lanes. A driver that blocks gets a thread of its own.
-fn start_outputs(config: &Config, context: &OutputContext, guard: &mpsc::Sender<()>) -> Result<Vec<Lane>, StartError> {
+fn start_outputs(
+    config: &Config,
+    context: &OutputContext,
+    guard: &mpsc::Sender<()>,
+) -> Result<Vec<Lane>, StartError> {
     let mut parts = Vec::new();
     for options in &config.output {
         let built = outputs::build(options, context)?;
@@ -268,9 +317,4 @@ fn start_outputs(config: &Config, context: &OutputContext, guard: &mpsc::Sender<
         }
     }
     Ok(lanes)
-}
-
-/// Watches for the signal that everything stops; for tasks outside of this module.
-pub fn signal_of(service: &Service) -> Signal {
-    service.trigger.signal()
 }

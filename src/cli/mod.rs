@@ -2,15 +2,30 @@
 //!
 //! Messages for people go to standard error, data to standard output. Colours and progress only on a terminal; `NO_COLOR`
 //! and `--quiet` are respected.
-#![allow(clippy::print_stderr, reason = "this is the place that talks to people")]
+#![allow(
+    clippy::print_stderr,
+    reason = "this is the place that talks to people"
+)]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 pub mod check_config;
+pub mod completions;
+pub mod convert;
+pub mod input;
+pub mod interrupt;
+pub mod man;
+pub mod packing;
+pub mod progress;
+pub mod read;
+pub mod replay;
 pub mod serve;
 pub mod servers;
+pub mod terms;
+pub mod tree;
 
 /// Exit codes beyond 0 (well), 1 (failed) and 2 (wrong command line).
 pub mod exit {
@@ -43,13 +58,20 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands.
+/// The commands, in the order of `tapflow --help`.
 #[derive(Debug, Subcommand)]
+#[allow(
+    missing_docs,
+    reason = "a doc comment here would take the place of the command's own help text"
+)]
 pub enum Command {
-    /// Take dnstap in
     Serve(serve::ServeArgs),
-    /// Check a configuration file
+    Replay(replay::ReplayArgs),
+    Read(read::ReadArgs),
+    Convert(convert::ConvertArgs),
     CheckConfig(check_config::CheckConfigArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// Runs the command that `cli` names.
@@ -59,6 +81,23 @@ pub enum Command {
 pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Serve(args) => serve::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Read(args) => read::run(args),
+        Command::Convert(args) => convert::run(args),
         Command::CheckConfig(args) => check_config::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    }
+}
+
+/// Writes bytes to standard output. A reader that has left is no error: it has seen enough.
+///
+/// # Errors
+/// Any other error of writing.
+pub fn print_out(bytes: &[u8]) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
+        _ => Ok(()),
     }
 }

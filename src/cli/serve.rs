@@ -10,9 +10,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::Service;
 use crate::cli::exit;
+use crate::config::problem::Severity;
 use crate::config::resolve::Surroundings;
 use crate::config::uris::Overrides;
-use crate::config::problem::Severity;
 use crate::config::{Config, LogFormat, check, load};
 use crate::pipeline::ledger::Snapshot;
 use crate::shutdown::Phase;
@@ -66,11 +66,16 @@ pub struct ServeArgs {
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let config = configure(args)?;
     start_logging(&config)?;
+    raise_open_files();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if config.worker_threads > 0 {
         builder.worker_threads(config.worker_threads as usize);
     }
-    let runtime = builder.enable_all().thread_name("tapflow").build().context("cannot start the runtime")?;
+    let runtime = builder
+        .enable_all()
+        .thread_name("tapflow")
+        .build()
+        .context("cannot start the runtime")?;
     let result = runtime.block_on(serve(&config, args.quiet));
     // A task that hangs in a system call must not keep the process.
     runtime.shutdown_background();
@@ -88,7 +93,11 @@ fn configure(args: &ServeArgs) -> anyhow::Result<Config> {
             loaded.into_valid()?
         }
     };
-    let overrides = Overrides { listen: args.listen.clone(), http: args.http.clone(), output: args.output.clone() };
+    let overrides = Overrides {
+        listen: args.listen.clone(),
+        http: args.http.clone(),
+        output: args.output.clone(),
+    };
     if let Err(errors) = config.apply(&overrides) {
         let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::bail!("{}", text.join("\n"));
@@ -100,12 +109,28 @@ fn configure(args: &ServeArgs) -> anyhow::Result<Config> {
     let mut problems = config.check();
     let config = config.resolve(&Surroundings::of_process());
     problems.extend(check::machine(&config));
-    let errors: Vec<String> =
-        problems.iter().filter(|p| p.severity == Severity::Error).map(ToString::to_string).collect();
+    let errors: Vec<String> = problems
+        .iter()
+        .filter(|p| p.severity == Severity::Error)
+        .map(ToString::to_string)
+        .collect();
     if !errors.is_empty() {
         anyhow::bail!("{}", errors.join("\n"));
     }
     Ok(config)
+}
+
+/// Raises the soft limit of open files to the hard one: each connection takes one, and the usual soft limit is 1,024.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
 }
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {
@@ -113,8 +138,12 @@ fn start_logging(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("TAPFLOW_LOG")
         .or_else(|_| EnvFilter::try_new(config.log.level.as_str()))
         .context("the log level is not understood")?;
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour);
+    let colour = std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour);
     // A second service in one process (tests) keeps the first one's log.
     let _ = match config.log.format {
         LogFormat::Text => builder.with_target(false).try_init(),
@@ -132,7 +161,9 @@ async fn serve(config: &Config, quiet: bool) -> anyhow::Result<ExitCode> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data_dir = %config.data_dir.display(), "ready");
     if !quiet {
         // Standard output belongs to an output of that type; people get it on the other channel.
-        let _ = std::io::stderr().lock().write_all(welcome(&service, config).as_bytes());
+        let _ = std::io::stderr()
+            .lock()
+            .write_all(welcome(&service, config).as_bytes());
     }
     loop {
         tokio::select! {
@@ -153,24 +184,55 @@ async fn serve(config: &Config, quiet: bool) -> anyhow::Result<ExitCode> {
         _ = interrupt.recv() => { trigger.advance(Phase::Aborting); stop.await }
     };
     report(&ledger);
-    Ok(if ledger.lost() > 0 || !ledger.closes() { ExitCode::from(exit::LOST) } else { ExitCode::SUCCESS })
+    Ok(if ledger.lost() > 0 || !ledger.closes() {
+        ExitCode::from(exit::LOST)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// The ledger as the last words.
 fn report(ledger: &Snapshot) {
     for output in &ledger.outputs {
-        let shutdown: u64 =
-            output.dropped.iter().filter(|d| d.0 == crate::pipeline::ledger::OutputDrop::Shutdown).map(|d| d.1).sum();
+        let shutdown: u64 = output
+            .dropped
+            .iter()
+            .filter(|d| d.0 == crate::pipeline::ledger::OutputDrop::Shutdown)
+            .map(|d| d.1)
+            .sum();
         if shutdown > 0 {
-            tracing::warn!(output = &*output.name, frames = shutdown, "frames were still on their way when the process ended");
+            tracing::warn!(
+                output = &*output.name,
+                frames = shutdown,
+                "frames were still on their way when the process ended"
+            );
         }
     }
     let text = ledger.to_json().to_string();
     let (received, lost) = (ledger.received, ledger.lost());
-    if ledger.closes() {
+    if ledger.closes() && lost == 0 {
         tracing::info!(received, lost, ledger = text, "stopped");
+        if !tracing::enabled!(tracing::Level::INFO) {
+            // What became of every frame is said whatever the log leaves out.
+            eprintln!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
+        }
+    } else if ledger.closes() {
+        tracing::warn!(
+            received,
+            lost,
+            ledger = text,
+            "stopped, and frames were lost"
+        );
+        if !tracing::enabled!(tracing::Level::WARN) {
+            eprintln!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
+        }
     } else {
-        tracing::error!(received, lost, ledger = text, "stopped, and the ledger does not close: this is a fault of tapflow");
+        tracing::error!(
+            received,
+            lost,
+            ledger = text,
+            "stopped, and the ledger does not close: this is a fault of tapflow"
+        );
     }
 }
 
@@ -178,25 +240,47 @@ fn report(ledger: &Snapshot) {
 fn welcome(service: &Service, config: &Config) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
-    let _ = writeln!(text, "\ntapflow {} takes dnstap in at", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(
+        text,
+        "\ntapflow {} takes dnstap in at",
+        env!("CARGO_PKG_VERSION")
+    );
     let (mut unix, mut tcp) = (None, None);
     for listener in service.listeners() {
         let _ = writeln!(text, "  {}", listener.endpoint);
         match &listener.endpoint {
             Endpoint::Unix(path) => unix = unix.or_else(|| std::path::absolute(path).ok()),
             Endpoint::Tcp { host, port } => {
-                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+                let host = if host.contains(':') {
+                    format!("[{host}]")
+                } else {
+                    host.clone()
+                };
                 tcp = tcp.or(Some((host, *port)));
             }
         }
     }
     for output in &config.output {
-        let _ = writeln!(text, "and gives it to {} ({})", output.name, output.kind.type_name());
+        let _ = writeln!(
+            text,
+            "and gives it to {} ({})",
+            output.name,
+            output.kind.type_name()
+        );
     }
     if let Some(address) = service.http() {
-        let _ = writeln!(text, "metrics: http://{address}/metrics   ledger: http://{address}/ledger");
+        let _ = writeln!(
+            text,
+            "metrics: http://{address}/metrics   ledger: http://{address}/ledger"
+        );
     }
-    let _ = writeln!(text, "\nPut this into your DNS server's configuration, and restart it:\n");
-    text.push_str(&crate::cli::servers::snippets(unix.as_deref(), tcp.as_ref().map(|(h, p)| (h.as_str(), *p))));
+    let _ = writeln!(
+        text,
+        "\nPut this into your DNS server's configuration, and restart it:\n"
+    );
+    text.push_str(&crate::cli::servers::snippets(
+        unix.as_deref(),
+        tcp.as_ref().map(|(h, p)| (h.as_str(), *p)),
+    ));
     text
 }

@@ -11,7 +11,6 @@
 pub mod check;
 pub mod load;
 pub mod memory;
-pub mod names;
 pub mod problem;
 pub mod resolve;
 mod sift;

@@ -152,6 +152,10 @@ const OPCODES: &[(u16, &str)] = &[
 const LOW_END: usize = 272;
 
 /// The names of `table`'s numbers below [`LOW_END`], by number; empty where there is none.
+#[allow(
+    clippy::indexing_slicing,
+    reason = "runs at compile time, where a panic is a build error"
+)]
 const fn low(table: &[(u16, &'static str)]) -> [&'static str; LOW_END] {
     let mut names = [""; LOW_END];
     let mut index = 0;

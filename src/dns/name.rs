@@ -415,7 +415,11 @@ pub(crate) enum Escape {
 }
 
 /// [`Escape`] of every octet: BIND's table.
-const ESCAPES: [Escape; 256] = {
+#[allow(
+    clippy::indexing_slicing,
+    reason = "runs at compile time, where a panic is a build error"
+)]
+static ESCAPES: [Escape; 256] = {
     let mut table = [Escape::Decimal; 256];
     let mut octet = 33;
     while octet <= 126 {

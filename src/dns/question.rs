@@ -54,8 +54,8 @@ impl<'a> DnsView<'a> {
     /// [`Malformed::HeaderCut`] when there are fewer than 12 octets.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, DnsError> {
-        let header =
-            Header::parse(message).ok_or(DnsError::new(Malformed::HeaderCut, message.len()))?;
+        let cut = DnsError::new(Malformed::HeaderCut, message.len());
+        let header = Header::parse(message).ok_or(cut)?;
         let question = match header.questions {
             0 => Ok(None),
             _ => Question::parse(message, Header::LEN).map(|(question, _)| Some(question)),

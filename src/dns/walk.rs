@@ -50,7 +50,8 @@ pub(crate) fn walk<'a>(message: &'a [u8], header: Header) -> Walk<'a> {
 impl<'a> Walk<'a> {
     /// Keeps the first thing that is wrong.
     fn note(&mut self, reason: Malformed, offset: usize) {
-        self.malformed.get_or_insert(DnsError::new(reason, offset));
+        let error = DnsError::new(reason, offset);
+        self.malformed = self.malformed.or(Some(error));
     }
 
     /// Walks every section. The offset of the end, or what stops the walk.
@@ -89,7 +90,8 @@ impl<'a> Walk<'a> {
         at: usize,
     ) -> Result<usize, DnsError> {
         let (owner, end) = Name::parse(message, at)?;
-        let record = Fixed::parse(message, end).ok_or(DnsError::new(Malformed::RecordCut, end))?;
+        let cut = DnsError::new(Malformed::RecordCut, end);
+        let record = Fixed::parse(message, end).ok_or(cut)?;
         let Some(data) = message.get(record.start..record.end) else {
             return Err(DnsError::new(Malformed::RdataOverrun, record.start));
         };

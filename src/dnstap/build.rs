@@ -19,7 +19,7 @@ pub fn write(out: &mut Vec<u8>, view: &DnstapView<'_>) {
     put_enum(out, 15, view.kind);
 }
 
-/// The octets [`write`] appends for `view`, so that a frame's length can be written before it.
+/// The octets [`write()`] appends for `view`, so that a frame's length can be written before it.
 pub fn encoded_len(view: &DnstapView<'_>) -> usize {
     let message = view.message.as_ref().map_or(0, |message| {
         let len = message_len(message);

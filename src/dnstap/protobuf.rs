@@ -3,7 +3,7 @@
 //! A message is a sequence of `key ‖ value`. The key is a varint, `number << 3 | wire type`; a varint has seven
 //! bits an octet, least significant first. Every function takes octets off the front of `rest`.
 
-use crate::dnstap::view::ViewError;
+use crate::dnstap::reason::ViewError;
 
 /// Nesting that prost allows below the outermost message, counted down to 0, which is refused.
 pub(crate) const DEPTH_MAX: usize = 100;

@@ -82,7 +82,11 @@ impl Pages {
     }
 
     fn publish(&self, snapshot: &Snapshot) {
-        let mut published = self.0.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self
+            .0
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let t = &self.0.telemetry;
         let mut counter = |metric: telemetry::Metric, labels: &[&str], value: u64| {
             let key = format!("{}\0{}", metric.name, labels.join("\0"));
@@ -101,7 +105,11 @@ impl Pages {
         }
         counter(telemetry::FRAMES_FILTERED, &[], snapshot.filtered);
         for output in &snapshot.outputs {
-            counter(telemetry::FRAMES_DELIVERED, &[&output.name], output.delivered);
+            counter(
+                telemetry::FRAMES_DELIVERED,
+                &[&output.name],
+                output.delivered,
+            );
             let at = format!("output:{}", output.name);
             for (reason, frames) in &output.dropped {
                 counter(telemetry::FRAMES_DROPPED, &[&at, reason.as_str()], *frames);
@@ -116,7 +124,11 @@ impl Pages {
             handle.0.set(value);
         };
         for output in &snapshot.outputs {
-            gauge(telemetry::FRAMES_IN_FLIGHT, &[&output.name], output.in_flight as f64);
+            gauge(
+                telemetry::FRAMES_IN_FLIGHT,
+                &[&output.name],
+                output.in_flight as f64,
+            );
         }
         for lane in &self.0.lanes {
             let bytes = lane.queue().map_or(0, |q| q.depth().1);
@@ -143,11 +155,15 @@ pub fn router(pages: Pages) -> Router {
         .route("/", get(index))
         .route(
             "/metrics",
-            get(|State(p): State<Pages>| async move { ([(header::CONTENT_TYPE, PROMETHEUS_TEXT)], p.metrics()) }),
+            get(|State(p): State<Pages>| async move {
+                ([(header::CONTENT_TYPE, PROMETHEUS_TEXT)], p.metrics())
+            }),
         )
         .route(
             "/ledger",
-            get(|State(p): State<Pages>| async move { ([(header::CONTENT_TYPE, "application/json")], p.ledger()) }),
+            get(|State(p): State<Pages>| async move {
+                ([(header::CONTENT_TYPE, "application/json")], p.ledger())
+            }),
         )
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
@@ -177,7 +193,10 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Serves until the process aborts: while it drains, the pages tell how it gets on.
 pub async fn serve(listener: TcpListener, pages: Pages, mut signal: Signal) {
     let stop = async move { signal.reached(Phase::Aborting).await };
-    if let Err(error) = axum::serve(listener, router(pages)).with_graceful_shutdown(stop).await {
+    if let Err(error) = axum::serve(listener, router(pages))
+        .with_graceful_shutdown(stop)
+        .await
+    {
         tracing::error!(%error, "the HTTP server ended");
     }
 }

@@ -16,8 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::fstrm::compress::{CompressError, Compression, Decompressor};
 use crate::fstrm::{
-    Action, BufOptions, BufPool, ContentType, Control, Data, DecodeError, Decoder, Dialect, End, FrameBuf, Frames,
-    HandshakeError, Item, Limits, Mode, Oversize, Receiver, View,
+    Action, BufOptions, BufPool, ContentType, Control, Data, DecodeError, Decoder, Dialect, End,
+    FrameBuf, Frames, HandshakeError, Item, Limits, Mode, Oversize, Receiver, View,
 };
 
 /// Reads that came back nearly empty before a connection goes back to its small buffer.
@@ -135,7 +135,7 @@ enum Run {
 enum Payloads {
     Undecided,
     Plain,
-    Compressed(Decompressor),
+    Compressed(Box<Decompressor>),
 }
 
 /// One connection's receiving side.
@@ -165,7 +165,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         let payloads = match options.compression {
             Compression::Auto => Payloads::Undecided,
             Compression::Off => Payloads::Plain,
-            Compression::Codec(_) => Payloads::Compressed(Decompressor::new(options.decompressed_max)),
+            Compression::Codec(_) => {
+                Payloads::Compressed(Box::new(Decompressor::new(options.decompressed_max)))
+            }
         };
         Self {
             io,
@@ -235,18 +237,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
                 continue;
             }
             if self.read().await? == 0 {
-                return Ok(Event::Eof(self.receiver.on_eof(self.decoder.mid_frame(&self.buf))));
+                return Ok(Event::Eof(
+                    self.receiver.on_eof(self.decoder.mid_frame(&self.buf)),
+                ));
             }
         }
     }
 
     /// Writes FINISH although no STOP came, because we end the stream ourselves: a bidirectional sender understands it.
-    pub async fn finish_early(&mut self) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Link::next`]; there is nobody left to tell.
+    pub async fn finish_early(&mut self) -> Result<(), LinkError> {
         if self.receiver.dialect() == Some(Dialect::Bidirectional) && !self.receiver.stopped() {
             Control::plain(crate::fstrm::ControlKind::Finish).encode(&mut self.outbox);
         }
         self.write_outbox().await?;
-        self.io.shutdown().await
+        Ok(self.io.shutdown().await?)
     }
 
     /// Closes our direction, so that all that was written arrives before the close.
@@ -305,7 +312,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             .next()
             .is_some_and(|payload| self.options.compression.codec_of(payload).is_some());
         self.payloads = if compressed {
-            Payloads::Compressed(Decompressor::new(self.options.decompressed_max))
+            Payloads::Compressed(Box::new(Decompressor::new(self.options.decompressed_max)))
         } else {
             Payloads::Plain
         };
@@ -326,11 +333,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
                 match self.options.compression.codec_of(payload) {
                     // A sender that compresses may still send a frame as it is.
                     None => {
-                        self.inflated
-                            .extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
+                        self.inflated.extend_from_slice(
+                            &u32::try_from(payload.len())
+                                .unwrap_or(u32::MAX)
+                                .to_be_bytes(),
+                        );
                         self.inflated.extend_from_slice(payload);
                         self.run = Run::Inflated;
-                        Event::Run { frames: 1, wire_bytes }
+                        Event::Run {
+                            frames: 1,
+                            wire_bytes,
+                        }
                     }
                     Some(codec) => match decompressor.inner(codec, payload, &mut self.inflated) {
                         Ok(inner) => {
@@ -383,35 +396,52 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         }
     }
 
-    async fn write_outbox(&mut self) -> std::io::Result<()> {
+    /// Writes the answers that are due. An answer that finds nobody is no error: Unbound closes right after STOP, so FINISH
+    /// comes too late, and what a sender wrote before it went away can still be read.
+    ///
+    /// # Errors
+    /// The peer does not take the answer: it keeps asking and never reads.
+    async fn write_outbox(&mut self) -> Result<(), LinkError> {
+        if self.outbox.is_empty() {
+            return Ok(());
+        }
+        let limit = self.options.handshake_timeout;
+        let deadline = Instant::now().checked_add(limit);
         while !self.outbox.is_empty() {
-            let n = match self.io.write(&self.outbox).await {
-                Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
-                Ok(n) => n,
-                // Unbound closes right after STOP, so FINISH finds nobody; the stream is complete all the same.
-                Err(_) if self.receiver.stopped() => self.outbox.len(),
-                Err(e) => return Err(e),
-            };
-            self.outbox.drain(..n);
+            let wrote = with_deadline(self.io.write(&self.outbox), deadline).await;
+            match wrote {
+                Some(Ok(n)) if n > 0 => drop(self.outbox.drain(..n)),
+                None if !self.receiver.stopped() => return Err(LinkError::HandshakeTimeout(limit)),
+                _ => self.outbox.clear(),
+            }
         }
         Ok(())
     }
 
     /// One read. Returns the number of bytes, 0 at the end of the stream.
     async fn read(&mut self) -> Result<usize, LinkError> {
-        let want = self
-            .read_hint
-            .max(self.decoder.want(&self.buf).min(self.options.buffer.growth_limit));
-        if self.quiet_reads == QUIET_READS && self.buf.capacity() > self.options.buffer.initial_capacity {
+        let want = self.read_hint.max(
+            self.decoder
+                .want(&self.buf)
+                .min(self.options.buffer.growth_limit),
+        );
+        if self.quiet_reads == QUIET_READS
+            && self.buf.capacity() > self.options.buffer.initial_capacity
+        {
             self.buf.release_if_empty();
         }
         let (deadline, timed_out) = self.deadline();
+        if self.talks_for_ever() {
+            return Err(timed_out);
+        }
         let n = {
             let spare = self.buf.spare(want);
             // A read asks for no more than it should, however large the storage is: what is read at once is one batch.
             let len = spare.len().min(self.options.read_size.max(want));
             let spare = spare.get_mut(..len).unwrap_or_default();
-            with_deadline(self.io.read(spare), deadline).await.ok_or(timed_out)??
+            with_deadline(self.io.read(spare), deadline)
+                .await
+                .ok_or(timed_out)??
         };
         self.buf.filled(n);
         if self.options.idle_timeout.is_some() {
@@ -431,12 +461,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         Ok(n)
     }
 
+    /// Whether the peer has been in its handshake for twice the time. A read that is ready passes also after the deadline,
+    /// which spares a sender that we were too busy to hear; one that keeps repeating READY must end all the same.
+    fn talks_for_ever(&self) -> bool {
+        let limit = self.options.handshake_timeout.saturating_mul(2);
+        !self.started && !self.receiver.streaming() && self.opened.elapsed() > limit
+    }
+
     /// Until when the next byte must come, and the error if it does not.
     fn deadline(&self) -> (Option<Instant>, LinkError) {
         // A raw listener has no handshake to wait for.
         if !self.started && !self.receiver.streaming() {
             let limit = self.options.handshake_timeout;
-            return (self.opened.checked_add(limit), LinkError::HandshakeTimeout(limit));
+            return (
+                self.opened.checked_add(limit),
+                LinkError::HandshakeTimeout(limit),
+            );
         }
         let limit = self.options.idle_timeout;
         (

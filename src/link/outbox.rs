@@ -38,8 +38,15 @@ pub struct Chunk {
 impl Chunk {
     /// `bytes`, which stand for `frames` frames laid out as `layout` says. An empty chunk must stand for no frame.
     pub fn new(bytes: Bytes, frames: u64, layout: Layout) -> Self {
-        debug_assert!(!bytes.is_empty() || frames == 0, "frames without bytes would never be delivered");
-        Self { bytes, frames, layout }
+        debug_assert!(
+            !bytes.is_empty() || frames == 0,
+            "frames without bytes would never be delivered"
+        );
+        Self {
+            bytes,
+            frames,
+            layout,
+        }
     }
 
     /// Frames that end within `from..to`, and the end of the last of them. `from` is where a frame begins.
@@ -51,7 +58,10 @@ impl Chunk {
                 let count = frames.by_ref().count();
                 (part.len() - frames.rest().len(), count)
             }
-            Layout::Lines => (memchr::memrchr(b'\n', part).map_or(0, |at| at + 1), memchr::memchr_iter(b'\n', part).count()),
+            Layout::Lines => (
+                memchr::memrchr(b'\n', part).map_or(0, |at| at + 1),
+                memchr::memchr_iter(b'\n', part).count(),
+            ),
             Layout::Whole => (0, 0),
         };
         (from + len, frames as u64)
@@ -208,7 +218,14 @@ mod tests {
 
     /// Payload lengths to a run.
     fn run(lens: &[usize]) -> Vec<u8> {
-        lens.iter().flat_map(|n| (*n as u32).to_be_bytes().into_iter().chain(std::iter::repeat_n(7, *n))).collect()
+        lens.iter()
+            .flat_map(|n| {
+                (*n as u32)
+                    .to_be_bytes()
+                    .into_iter()
+                    .chain(std::iter::repeat_n(7, *n))
+            })
+            .collect()
     }
 
     fn chunk(lens: &[usize]) -> Chunk {
@@ -224,7 +241,11 @@ mod tests {
     #[test]
     fn a_frame_counts_when_its_last_byte_is_written_whatever_the_layout() {
         for (layout, bytes, want) in [
-            (Layout::Run, run(&[1, 2]), vec![0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2]),
+            (
+                Layout::Run,
+                run(&[1, 2]),
+                vec![0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2],
+            ),
             (Layout::Lines, b"a\nbc\n".to_vec(), vec![0, 0, 1, 1, 1, 2]),
             (Layout::Whole, b"xyz".to_vec(), vec![0, 0, 0, 2]),
         ] {
@@ -248,7 +269,10 @@ mod tests {
         outbox.advance(5 + 4);
         assert_eq!(outbox.rewind(), 4);
         assert_eq!(unwritten(&outbox), run(&[2, 3]));
-        assert_eq!((outbox.take_delivered(), outbox.frames(), outbox.len_bytes()), (1, 2, 13));
+        assert_eq!(
+            (outbox.take_delivered(), outbox.frames(), outbox.len_bytes()),
+            (1, 2, 13)
+        );
         outbox.advance(13);
         assert_eq!((outbox.take_delivered(), outbox.frames()), (2, 0));
     }

@@ -127,16 +127,21 @@ impl Failure {
 
     fn of_stream(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Self::Closed,
+            io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => {
+                Self::Closed
+            }
             // ETIMEDOUT: keepalive or retransmission gave the peer up.
-            io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::TimedOut => Self::Reset,
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::TimedOut => Self::Reset,
             _ => Self::Other,
         }
     }
 
     fn of_dial(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::ConnectionRefused => Self::Refused,
+            // A Unix listener whose backlog is full says EAGAIN at once.
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock => Self::Refused,
             io::ErrorKind::TimedOut => Self::ConnectTimeout,
             io::ErrorKind::ConnectionReset => Self::Reset,
             _ => Self::Unreachable,
@@ -155,7 +160,10 @@ pub struct SendError {
 
 impl SendError {
     fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { failure, text: text.into() }
+        Self {
+            failure,
+            text: text.into(),
+        }
     }
 }
 
@@ -203,8 +211,14 @@ impl Sender<Stream> {
     ///
     /// # Errors
     /// [`SendError`]: not connected, or as [`Sender::start`].
-    pub async fn dial(to: &Endpoint, connect_timeout: Duration, options: SenderOptions) -> Result<Self, SendError> {
-        let io = dial(to, connect_timeout).await.map_err(|e| SendError::new(Failure::of_dial(&e), e.to_string()))?;
+    pub async fn dial(
+        to: &Endpoint,
+        connect_timeout: Duration,
+        options: SenderOptions,
+    ) -> Result<Self, SendError> {
+        let io = dial(to, connect_timeout)
+            .await
+            .map_err(|e| SendError::new(Failure::of_dial(&e), e.to_string()))?;
         Self::start(io, options).await
     }
 }
@@ -216,8 +230,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
     /// [`SendError`] when the receiver does not answer in time, closes, takes none of our content types, or speaks
     /// something else.
     pub async fn start(io: S, options: SenderOptions) -> Result<Self, SendError> {
-        let machine = Machine::new(options.dialect, options.content_types.clone()).finish_optional(options.compressed);
-        let buffer = BufOptions { initial_capacity: 512, growth_limit: INBOX_BYTES };
+        let machine = Machine::new(options.dialect, options.content_types.clone())
+            .finish_optional(options.compressed);
+        let buffer = BufOptions {
+            initial_capacity: 512,
+            growth_limit: INBOX_BYTES,
+        };
         let mut sender = Self {
             io,
             machine,
@@ -230,7 +248,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         let limit = sender.options.handshake_timeout;
         match within(limit, sender.shake_hands()).await {
             Some(result) => result.map(|()| sender),
-            None => Err(SendError::new(Failure::HandshakeTimeout, format!("no answer to READY within {:?}", limit.unwrap_or_default()))),
+            None => Err(SendError::new(
+                Failure::HandshakeTimeout,
+                format!("no answer to READY within {:?}", limit.unwrap_or_default()),
+            )),
         }
     }
 
@@ -270,9 +291,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         let limit = self.options.write_timeout;
         let step = std::future::poll_fn(|cx| self.poll_write(cx, outbox));
         let result = match within(limit, step).await {
-            Some(Ok(n)) if outbox.is_empty() => self.io.flush().await.map(|()| n).map_err(SendError::from),
+            Some(Ok(n)) if outbox.is_empty() => {
+                self.io.flush().await.map(|()| n).map_err(SendError::from)
+            }
             Some(result) => result,
-            None => Err(SendError::new(Failure::WriteTimeout, format!("the peer took nothing for {:?}", limit.unwrap_or_default()))),
+            None => Err(SendError::new(
+                Failure::WriteTimeout,
+                format!("the peer took nothing for {:?}", limit.unwrap_or_default()),
+            )),
         };
         self.cut = !outbox.at_boundary();
         if result.is_err() {
@@ -308,7 +334,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         match within(limit, self.say_goodbye()).await {
             Some(Ok(farewell)) => farewell,
             Some(Err(e)) => Farewell::Unclear(e),
-            None => Farewell::Unclear(SendError::new(Failure::HandshakeTimeout, format!("no FINISH within {:?}", limit.unwrap_or_default()))),
+            None => Farewell::Unclear(SendError::new(
+                Failure::HandshakeTimeout,
+                format!("no FINISH within {:?}", limit.unwrap_or_default()),
+            )),
         }
     }
 
@@ -324,7 +353,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         while !self.machine.finished() {
             if let Err(e) = self.control().await {
                 let end = self.machine.on_eof(self.decoder.mid_frame(&self.inbox));
-                return if e.failure == Failure::Closed && end == End::Clean { Ok(Farewell::Closed) } else { Err(e) };
+                return if e.failure == Failure::Closed && end == End::Clean {
+                    Ok(Farewell::Closed)
+                } else {
+                    Err(e)
+                };
             }
         }
         // The peer may have closed already: FINISH is all we wanted.
@@ -342,10 +375,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
             match self.decoder.next(&mut self.inbox) {
                 Ok(Some(Item::Control(control))) => return Poll::Ready(self.on_control(&control)),
                 Ok(Some(Item::Run { .. } | Item::Skipped { .. })) => {
-                    let error = self.machine.on_data().map_or_else(|e| e.to_string(), |()| "data from a receiver".to_owned());
+                    let error = self
+                        .machine
+                        .on_data()
+                        .map_or_else(|e| e.to_string(), |()| "data from a receiver".to_owned());
                     return Poll::Ready(Err(SendError::new(Failure::Handshake, error)));
                 }
-                Err(e) => return Poll::Ready(Err(SendError::new(Failure::Handshake, e.to_string()))),
+                Err(e) => {
+                    return Poll::Ready(Err(SendError::new(Failure::Handshake, e.to_string())));
+                }
                 Ok(None) => {}
             }
             let want = self.decoder.want(&self.inbox);
@@ -353,21 +391,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
             ready!(Pin::new(&mut self.io).poll_read(cx, &mut spare))?;
             let n = spare.filled().len();
             if n == 0 {
-                return Poll::Ready(Err(SendError::new(Failure::Closed, "the peer closed the connection")));
+                return Poll::Ready(Err(SendError::new(
+                    Failure::Closed,
+                    "the peer closed the connection",
+                )));
             }
             self.inbox.filled(n);
         }
     }
 
     fn on_control(&mut self, control: &Control) -> Result<SenderAction, SendError> {
-        self.machine.on_control(control).map_err(|e| SendError::new(Failure::Handshake, e.to_string()))
+        self.machine
+            .on_control(control)
+            .map_err(|e| SendError::new(Failure::Handshake, e.to_string()))
     }
 
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<SendError> {
         loop {
             match ready!(self.poll_control(cx)) {
                 Ok(SenderAction::Finished | SenderAction::Ignored(ControlKind::Finish)) => {
-                    return Poll::Ready(SendError::new(Failure::Closed, "the peer said FINISH before our STOP"));
+                    return Poll::Ready(SendError::new(
+                        Failure::Closed,
+                        "the peer said FINISH before our STOP",
+                    ));
                 }
                 Ok(_) => {}
                 Err(e) => return Poll::Ready(e),
@@ -375,7 +421,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         }
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<usize, SendError>> {
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        outbox: &mut Outbox,
+    ) -> Poll<Result<usize, SendError>> {
         // Costs no system call while nothing has arrived: the runtime remembers that the socket is not readable.
         if let Poll::Ready(e) = self.poll_closed(cx) {
             return Poll::Ready(Err(e));
@@ -385,7 +435,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         let slices = slices.get(..filled).unwrap_or_default();
         let n = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, slices))?;
         if n == 0 {
-            return Poll::Ready(Err(SendError::new(Failure::Closed, "the connection takes no more bytes")));
+            return Poll::Ready(Err(SendError::new(
+                Failure::Closed,
+                "the connection takes no more bytes",
+            )));
         }
         outbox.advance(n);
         Poll::Ready(Ok(n))
@@ -397,5 +450,208 @@ async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Op
     match limit {
         Some(limit) => timeout(limit, work).await.ok(),
         None => Some(work.await),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fstrm::Frames;
+    use crate::link::outbox::{Chunk, Layout};
+
+    /// A socket that takes so many bytes at each write, then breaks; and from which these bytes can be read.
+    #[derive(Default, Debug)]
+    struct Script {
+        takes: VecDeque<usize>,
+        written: Vec<u8>,
+        answers: Vec<u8>,
+        /// Pending so long before each write.
+        delay: Option<Duration>,
+        waiting: Option<Pin<Box<tokio::time::Sleep>>>,
+    }
+
+    impl AsyncRead for &mut Script {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if self.answers.is_empty() {
+                return Poll::Pending;
+            }
+            buf.put_slice(&self.answers);
+            self.answers.clear();
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for &mut Script {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            if let Some(delay) = self.delay {
+                let sleep = self
+                    .waiting
+                    .get_or_insert_with(|| Box::pin(tokio::time::sleep(delay)));
+                ready!(sleep.as_mut().poll(cx));
+                self.waiting = None;
+            }
+            let Some(n) = self.takes.pop_front() else {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            };
+            let n = n.min(buf.len());
+            self.written.extend_from_slice(&buf[..n]);
+            Poll::Ready(Ok(n))
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            bufs: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            let all: Vec<u8> = bufs.iter().flat_map(|b| b.to_vec()).collect();
+            self.poll_write(cx, &all)
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn options(dialect: Dialect) -> SenderOptions {
+        SenderOptions {
+            dialect,
+            ..SenderOptions::default()
+        }
+    }
+
+    /// Frames of these payload lengths, numbered from `first` in their first octet.
+    fn run(first: u8, lens: &[usize]) -> Vec<u8> {
+        let numbered = lens.iter().zip((0..=u8::MAX).cycle().skip(first.into()));
+        numbered
+            .flat_map(|(n, i)| {
+                (*n as u32)
+                    .to_be_bytes()
+                    .into_iter()
+                    .chain(std::iter::repeat_n(i, *n))
+            })
+            .collect()
+    }
+
+    fn accept() -> Vec<u8> {
+        Control::with_type(ControlKind::Accept, Some(ContentType::DNSTAP))
+            .to_bytes()
+            .to_vec()
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_anywhere_and_new_connections_deliver_every_frame_exactly_once(
+            chunks in proptest::collection::vec(proptest::collection::vec(1usize..12, 1..6), 1..8),
+            connections in proptest::collection::vec(proptest::collection::vec(1usize..40, 0..6), 0..8),
+            dialect in prop_oneof![Just(Dialect::Bidirectional), Just(Dialect::Unidirectional), Just(Dialect::Raw)],
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                let mut outbox = Outbox::new();
+                let mut want = Vec::new();
+                for lens in &chunks {
+                    let bytes = run(want.len() as u8, lens);
+                    want.extend_from_slice(&bytes);
+                    outbox.push(Chunk::new(bytes.into(), lens.len() as u64, Layout::Run));
+                }
+                let marks = match dialect { Dialect::Bidirectional => 2, Dialect::Unidirectional => 1, Dialect::Raw => 0 };
+                let (mut got, mut delivered) = (Vec::new(), 0);
+                for takes in connections.iter().map(|c| c.iter().copied().collect()).chain([VecDeque::from([usize::MAX; 64])]) {
+                    // Control frames (42 octets each) go out whole, so that every cut is among the data.
+                    let takes = std::iter::repeat_n(usize::MAX, marks).chain(takes).collect();
+                    let mut io = Script { takes, answers: accept(), ..Script::default() };
+                    if dialect != Dialect::Bidirectional {
+                        io.answers.clear();
+                    }
+                    let mut sender = Sender::start(&mut io, options(dialect)).await.unwrap();
+                    let result = sender.write_all(&mut outbox).await;
+                    prop_assert_eq!(result.is_ok(), outbox.is_empty());
+                    delivered += outbox.take_delivered();
+                    let mut frames = Frames::new(&io.written[42 * marks..]);
+                    frames.by_ref().for_each(drop);
+                    got.extend_from_slice(&io.written[42 * marks..io.written.len() - frames.rest().len()]);
+                }
+                prop_assert_eq!(&got, &want);
+                prop_assert_eq!(delivered, Frames::count_of(&want).unwrap() as u64);
+                Ok(())
+            })?;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_write_timeout_starts_anew_with_every_byte_taken() {
+        for (delay, ok) in [(29, true), (31, false)] {
+            let takes = VecDeque::from([3; 10]);
+            let mut io = Script {
+                takes,
+                delay: Some(Duration::from_secs(delay)),
+                ..Script::default()
+            };
+            let mut sender = Sender::start(&mut io, options(Dialect::Raw)).await.unwrap();
+            let mut outbox = Outbox::new();
+            outbox.push(Chunk::new(run(0, &[26]).into(), 1, Layout::Run));
+            let result = sender.write_all(&mut outbox).await;
+            assert_eq!(result.is_ok(), ok);
+            if let Err(e) = result {
+                assert_eq!(e.failure, Failure::WriteTimeout);
+                assert_eq!(outbox.frames(), 1, "it is still to be sent");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_handshake_and_finish_have_timeouts_of_their_own() {
+        let mut io = Script {
+            takes: VecDeque::from([usize::MAX; 9]),
+            ..Script::default()
+        };
+        let error = Sender::start(&mut io, options(Dialect::Bidirectional))
+            .await
+            .unwrap_err();
+        assert_eq!(error.failure, Failure::HandshakeTimeout);
+        let mut io = Script {
+            takes: VecDeque::from([usize::MAX; 9]),
+            answers: accept(),
+            ..Script::default()
+        };
+        let sender = Sender::start(&mut io, options(Dialect::Bidirectional))
+            .await
+            .unwrap();
+        assert_eq!(sender.content_type(), Some(&ContentType::DNSTAP));
+        assert!(!sender.stop().await.is_clean());
+        assert!(
+            io.written.ends_with(b"\0\0\0\0\0\0\0\x04\0\0\0\x03"),
+            "STOP was written"
+        );
+    }
+
+    #[tokio::test]
+    async fn no_stop_is_written_into_the_middle_of_a_frame() {
+        let mut io = Script {
+            takes: VecDeque::from([5, 99, 99]),
+            ..Script::default()
+        };
+        let mut sender = Sender::start(&mut io, options(Dialect::Raw)).await.unwrap();
+        let mut outbox = Outbox::new();
+        outbox.push(Chunk::new(run(0, &[26]).into(), 1, Layout::Run));
+        assert_eq!(sender.write(&mut outbox).await.unwrap(), 5);
+        assert!(!sender.stop().await.is_clean());
+        assert_eq!(io.written.len(), 5);
     }
 }

@@ -17,9 +17,13 @@ const CONTROL_LEN_MAX: u32 = 4064;
 /// Bytes read at a time when a file is examined.
 const READ_BYTES: usize = 256 * 1024;
 
-static START: LazyLock<Vec<u8>> =
-    LazyLock::new(|| Control::with_type(ControlKind::Start, Some(ContentType::DNSTAP)).to_bytes().to_vec());
-static STOP: LazyLock<Vec<u8>> = LazyLock::new(|| Control::plain(ControlKind::Stop).to_bytes().to_vec());
+static START: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    Control::with_type(ControlKind::Start, Some(ContentType::DNSTAP))
+        .to_bytes()
+        .to_vec()
+});
+static STOP: LazyLock<Vec<u8>> =
+    LazyLock::new(|| Control::plain(ControlKind::Stop).to_bytes().to_vec());
 
 /// What wraps the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +102,11 @@ impl Container {
 fn examine_frames(file: &File) -> io::Result<Option<Whole>> {
     let size = file.metadata()?.len();
     let mut reader = BufReader::with_capacity(READ_BYTES, file);
-    let mut whole = Whole { len: 0, frames: 0, ended: false };
+    let mut whole = Whole {
+        len: 0,
+        frames: 0,
+        ended: false,
+    };
     let mut started = false;
     while let Some(len) = read_u32(&mut reader)? {
         if len > 0 {
@@ -111,7 +119,9 @@ fn examine_frames(file: &File) -> io::Result<Option<Whole>> {
             whole.frames += 1;
             continue;
         }
-        let (Some(clen), Some(kind)) = (read_u32(&mut reader)?, read_u32(&mut reader)?) else { break };
+        let (Some(clen), Some(kind)) = (read_u32(&mut reader)?, read_u32(&mut reader)?) else {
+            break;
+        };
         let end = whole.len + 8 + u64::from(clen);
         // A power cut can leave zeros where data should be; they look like an empty control frame.
         if !(4..=CONTROL_LEN_MAX).contains(&clen) || end > size {
@@ -152,11 +162,19 @@ fn examine_lines(file: &File) -> io::Result<Whole> {
         let part = block.get_mut(..(end - start) as usize).unwrap_or_default();
         file.read_exact_at(part, start)?;
         if let Some(at) = memchr::memrchr(b'\n', part) {
-            return Ok(Whole { len: start + at as u64 + 1, frames: 1, ended: true });
+            return Ok(Whole {
+                len: start + at as u64 + 1,
+                frames: 1,
+                ended: true,
+            });
         }
         end = start;
     }
-    Ok(Whole { len: 0, frames: 0, ended: true })
+    Ok(Whole {
+        len: 0,
+        frames: 0,
+        ended: true,
+    })
 }
 
 #[cfg(test)]
@@ -185,8 +203,16 @@ mod tests {
                 len += frame.len();
                 pieces += 1u64;
             }
-            let want = Whole { len: len as u64, frames: pieces.saturating_sub(1).min(2), ended: pieces == 4 };
-            assert_eq!(Container::Fstrm.examine(&file(&bytes[..cut])).unwrap(), Some(want), "cut at {cut}");
+            let want = Whole {
+                len: len as u64,
+                frames: pieces.saturating_sub(1).min(2),
+                ended: pieces == 4,
+            };
+            assert_eq!(
+                Container::Fstrm.examine(&file(&bytes[..cut])).unwrap(),
+                Some(want),
+                "cut at {cut}"
+            );
         }
     }
 
@@ -196,9 +222,21 @@ mod tests {
         let frame: &[u8] = b"\0\0\0\x02hi";
         let n = start.len() as u64;
         for (name, bytes, want) in [
-            ("zeros after a power cut", [start, frame, &[0; 64]].concat(), Some((n + 6, 1, false))),
-            ("bytes after STOP", [start, frame, &STOP, b"junk"].concat(), Some((n + 18, 1, true))),
-            ("another program's file", b"this is not Frame Streams at all, nor is it short".to_vec(), None),
+            (
+                "zeros after a power cut",
+                [start, frame, &[0; 64]].concat(),
+                Some((n + 6, 1, false)),
+            ),
+            (
+                "bytes after STOP",
+                [start, frame, &STOP, b"junk"].concat(),
+                Some((n + 18, 1, true)),
+            ),
+            (
+                "another program's file",
+                b"this is not Frame Streams at all, nor is it short".to_vec(),
+                None,
+            ),
             ("data without START", [frame; 10].concat(), None),
             ("nothing", vec![], Some((0, 0, false))),
         ] {
@@ -210,8 +248,17 @@ mod tests {
     #[test]
     fn lines_end_after_the_last_newline_however_long_the_torn_line_is() {
         let torn = "x".repeat(READ_BYTES + 10);
-        for (text, want) in [("", 0), ("abc", 0), ("a\nb\n", 4), ("a\nb\ncut", 4), (&*format!("a\n{torn}"), 2)] {
-            let got = Container::Json.examine(&file(text.as_bytes())).unwrap().unwrap();
+        for (text, want) in [
+            ("", 0),
+            ("abc", 0),
+            ("a\nb\n", 4),
+            ("a\nb\ncut", 4),
+            (&*format!("a\n{torn}"), 2),
+        ] {
+            let got = Container::Json
+                .examine(&file(text.as_bytes()))
+                .unwrap()
+                .unwrap();
             assert_eq!((got.len, got.frames > 0), (want, want > 0));
         }
     }

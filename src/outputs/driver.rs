@@ -83,7 +83,17 @@ enum Next {
 
 impl Driver {
     pub(crate) fn new(parts: DriverParts) -> Self {
-        let DriverParts { name, id, ledger, queue, encoder, sink, signal, rotate, blocking } = parts;
+        let DriverParts {
+            name,
+            id,
+            ledger,
+            queue,
+            encoder,
+            sink,
+            signal,
+            rotate,
+            blocking,
+        } = parts;
         Self {
             name,
             id,
@@ -144,7 +154,16 @@ impl Driver {
     }
 
     async fn next(&mut self) -> Next {
-        let Self { queue, batches, sink, signal, rotate, flush_at, ended, .. } = self;
+        let Self {
+            queue,
+            batches,
+            sink,
+            signal,
+            rotate,
+            flush_at,
+            ended,
+            ..
+        } = self;
         let due = if *ended { None } else { sink.due() };
         tokio::select! {
             biased;
@@ -171,13 +190,17 @@ impl Driver {
             self.ledger.dropped(self.id, OutputDrop::Unencodable, bad);
         }
         let gather = self.sink.gather();
-        if self.outbox.len_bytes() < gather.bytes && self.flush_at.is_none() && !self.outbox.is_empty() {
+        if self.outbox.len_bytes() < gather.bytes
+            && self.flush_at.is_none()
+            && !self.outbox.is_empty()
+        {
             self.flush_at = Some(Instant::now() + gather.wait);
         }
     }
 
     fn is_flush_wanted(&self) -> bool {
-        let enough = self.outbox.len_bytes() >= self.sink.gather().bytes || self.outbox.chunk_count() >= CHUNKS_MAX;
+        let enough = self.outbox.len_bytes() >= self.sink.gather().bytes
+            || self.outbox.chunk_count() >= CHUNKS_MAX;
         !self.outbox.is_empty() && (enough || self.flush_at.is_none())
     }
 
@@ -185,7 +208,12 @@ impl Driver {
     async fn flush(&mut self) {
         self.flush_at = None;
         while !self.outbox.is_empty() {
-            let Self { sink, outbox, signal, .. } = self;
+            let Self {
+                sink,
+                outbox,
+                signal,
+                ..
+            } = self;
             let wrote = tokio::select! {
                 biased;
                 () = aborting(signal) => None,
@@ -195,7 +223,9 @@ impl Driver {
             match wrote {
                 None => return,
                 Some(Wrote::Progress) => {}
-                Some(Wrote::Failed(frames)) => self.ledger.dropped(self.id, OutputDrop::WriteError, frames),
+                Some(Wrote::Failed(frames)) => {
+                    self.ledger.dropped(self.id, OutputDrop::WriteError, frames)
+                }
                 Some(Wrote::Ended) => {
                     self.ended = true;
                     let frames = self.outbox.give_up();
@@ -214,8 +244,14 @@ impl Driver {
                 () = sink.close(Ending::Drained) => info!(output = &*self.name, "output closed"),
                 () = aborting(signal) => warn!(output = &*self.name, "output not closed in good order: time is up"),
             }
-        } else if timeout(ABORT_GRACE, self.sink.close(Ending::Aborted)).await.is_err() {
-            warn!(output = &*self.name, "output abandoned: it did not close in time");
+        } else if timeout(ABORT_GRACE, self.sink.close(Ending::Aborted))
+            .await
+            .is_err()
+        {
+            warn!(
+                output = &*self.name,
+                "output abandoned: it did not close in time"
+            );
         }
     }
 
@@ -224,10 +260,17 @@ impl Driver {
         self.queue.close();
         self.ledger.delivered(self.id, self.outbox.take_delivered());
         let received: u64 = self.batches.drain(..).map(|b| b.frame_count() as u64).sum();
-        let lost = received + std::mem::take(&mut self.encoding) + self.outbox.give_up() + self.queue.abandon();
+        let lost = received
+            + std::mem::take(&mut self.encoding)
+            + self.outbox.give_up()
+            + self.queue.abandon();
         self.ledger.dropped(self.id, OutputDrop::Shutdown, lost);
         if lost > 0 {
-            error!(output = &*self.name, frames = lost, "frames not written when the output stopped");
+            error!(
+                output = &*self.name,
+                frames = lost,
+                "frames not written when the output stopped"
+            );
         }
     }
 }
@@ -265,5 +308,297 @@ async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::ids::{ConnId, ListenerId};
+    use crate::link::outbox::{Chunk, Layout};
+    use crate::outputs::sink::{Gather, Step};
+    use crate::pipeline::batch::Origin;
+    use crate::pipeline::lane::Lane;
+    use crate::pipeline::ledger::{Arrival, OutputSnapshot};
+    use crate::pipeline::queue::{Policy, QueueLimits};
+    use crate::shutdown::{Trigger, channel};
+
+    /// A driver with its lane, and what moves them.
+    pub(crate) struct Rig {
+        pub(crate) trigger: Trigger,
+        pub(crate) lane: Lane,
+        pub(crate) rotate: watch::Sender<u64>,
+        ledger: Ledger,
+        listener: ListenerId,
+        origin: Arc<Origin>,
+    }
+
+    impl Rig {
+        pub(crate) fn new(
+            encoder: Box<dyn Encoder>,
+            sink: impl FnOnce(Signal) -> Box<dyn Sink>,
+        ) -> (Self, Driver) {
+            let ledger = Ledger::new();
+            let listener = ledger.register_listener("test");
+            let (trigger, signal) = channel();
+            let (rotate, requests) = watch::channel(0);
+            let queue = Arc::new(Queue::new(QueueLimits {
+                bytes: 1 << 30,
+                batches: 1 << 20,
+                policy: Policy::Block,
+            }));
+            let lane = Lane::queued("out", ledger.clone(), queue.clone());
+            let driver = Driver::new(DriverParts {
+                name: "out".into(),
+                id: lane.id,
+                ledger: ledger.clone(),
+                queue,
+                encoder,
+                sink: sink(signal.clone()),
+                signal,
+                rotate: requests,
+                blocking: false,
+            });
+            let origin = Arc::new(Origin {
+                conn: ConnId::next(),
+                listener: "test".into(),
+                peer: "p".into(),
+            });
+            (
+                Self {
+                    trigger,
+                    lane,
+                    rotate,
+                    ledger,
+                    listener,
+                    origin,
+                },
+                driver,
+            )
+        }
+
+        /// Offers a batch of one-octet frames.
+        pub(crate) fn offer(&self, payloads: &[u8]) {
+            let frames = payloads.len() as u64;
+            let bytes: Vec<u8> = payloads.iter().flat_map(|p| [0, 0, 0, 1, *p]).collect();
+            self.ledger.arrive(
+                self.listener,
+                &Arrival {
+                    received: frames,
+                    bytes: bytes.len() as u64,
+                    kept: frames,
+                    ..Arrival::default()
+                },
+            );
+            assert!(
+                self.lane
+                    .offer(Batch::new(
+                        self.origin.clone(),
+                        SystemTime::now(),
+                        bytes.into(),
+                        payloads.len()
+                    ))
+                    .is_none()
+            );
+        }
+
+        pub(crate) fn account(&self) -> OutputSnapshot {
+            let snapshot = self.ledger.snapshot();
+            assert!(snapshot.closes(), "{snapshot:?}");
+            snapshot.outputs[0].clone()
+        }
+
+        pub(crate) fn dropped(&self, reason: OutputDrop) -> u64 {
+            self.account()
+                .dropped
+                .iter()
+                .find(|d| d.0 == reason)
+                .unwrap()
+                .1
+        }
+
+        pub(crate) fn close(&self) {
+            self.lane.queue().unwrap().close();
+        }
+    }
+
+    /// Writes the run; panics at a payload of 13, cannot encode 99.
+    struct Superstitious;
+    impl Encoder for Superstitious {
+        fn encode(&mut self, batch: &Batch, outbox: &mut Outbox) -> u64 {
+            assert!(batch.payloads().all(|p| p != [13]), "unlucky");
+            let good: Vec<u8> = batch
+                .payloads()
+                .filter(|p| *p != [99])
+                .flat_map(|p| [0, 0, 0, 1, p[0]])
+                .collect();
+            let frames = good.len() as u64 / 5;
+            outbox.push(Chunk::new(good.into(), frames, Layout::Run));
+            batch.frame_count() as u64 - frames
+        }
+    }
+
+    /// What became of a [`Recorder`], in order.
+    type Log = Arc<std::sync::Mutex<Vec<String>>>;
+
+    /// Notes everything it is asked to do; fails on request.
+    struct Recorder {
+        log: Log,
+        gather: Gather,
+        due: Option<Instant>,
+        fails: bool,
+    }
+
+    impl Sink for Recorder {
+        fn gather(&self) -> Gather {
+            self.gather
+        }
+        fn write<'a>(&'a mut self, outbox: &'a mut Outbox) -> Step<'a, Wrote> {
+            let (bytes, frames) = (outbox.len_bytes(), outbox.frames());
+            self.log.lock().unwrap().push(format!("write {frames}"));
+            if std::mem::take(&mut self.fails) {
+                return Box::pin(std::future::ready(Wrote::Failed(outbox.give_up())));
+            }
+            outbox.advance(bytes);
+            Box::pin(std::future::ready(Wrote::Progress))
+        }
+        fn due(&self) -> Option<Instant> {
+            self.due
+        }
+        fn tick(&mut self) {
+            self.due = None;
+            self.log.lock().unwrap().push("tick".into());
+        }
+        fn rotate(&mut self) {
+            self.log.lock().unwrap().push("rotate".into());
+        }
+        fn close(&mut self, ending: Ending) -> Step<'_, ()> {
+            self.log.lock().unwrap().push(format!("{ending:?}"));
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    fn recorder(gather: Gather, due: Option<Duration>, fails: bool) -> (Rig, Driver, Log) {
+        let log = Log::default();
+        let sink = Recorder {
+            log: log.clone(),
+            gather,
+            due: due.map(|d| Instant::now() + d),
+            fails,
+        };
+        let (rig, driver) = Rig::new(Box::new(Superstitious), |_| Box::new(sink));
+        (rig, driver, log)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_chunks_wait_for_others_but_not_for_long_and_not_at_a_rotation() {
+        let gather = Gather {
+            bytes: 20,
+            wait: Duration::from_secs(1),
+        };
+        let (rig, driver, log) = recorder(gather, Some(Duration::from_secs(5)), false);
+        let task = tokio::spawn(driver.run());
+        let expect = async |entries: &[&str]| {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert_eq!(*log.lock().unwrap(), entries);
+        };
+        rig.offer(&[1]);
+        expect(&[]).await;
+        rig.offer(&[2, 3, 4]);
+        expect(&["write 4"]).await;
+        rig.offer(&[5]);
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        rig.offer(&[6]);
+        expect(&["write 4"]).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        expect(&["write 4", "write 2"]).await;
+        rig.offer(&[7]);
+        expect(&["write 4", "write 2"]).await;
+        rig.rotate.send_modify(|n| *n += 1);
+        expect(&["write 4", "write 2", "write 1", "rotate"]).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        expect(&["write 4", "write 2", "write 1", "rotate", "tick"]).await;
+        rig.offer(&[8]);
+        rig.close();
+        task.await.unwrap();
+        assert_eq!(log.lock().unwrap()[5..], ["write 1", "Drained"]);
+        assert_eq!(rig.account().delivered, 8);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_encoded_and_what_cannot_be_written_is_counted_and_the_rest_goes_on() {
+        let (rig, driver, _) = recorder(Gather::NOTHING, None, true);
+        let task = tokio::spawn(driver.run());
+        rig.offer(&[1, 99, 2]);
+        while rig.account().in_flight > 0 {
+            tokio::task::yield_now().await;
+        }
+        rig.offer(&[3, 99]);
+        rig.close();
+        task.await.unwrap();
+        assert_eq!(
+            (
+                rig.account().delivered,
+                rig.dropped(OutputDrop::WriteError),
+                rig.dropped(OutputDrop::Unencodable)
+            ),
+            (1, 2, 2)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_panic_leaves_no_frame_in_flight_and_the_lane_closed() {
+        let (rig, driver, _) = recorder(
+            Gather {
+                bytes: 1 << 20,
+                wait: Duration::from_secs(60),
+            },
+            None,
+            false,
+        );
+        for batch in [&[1, 2][..], &[3, 13, 4], &[5]] {
+            rig.offer(batch);
+        }
+        assert!(tokio::spawn(driver.run()).await.unwrap_err().is_panic());
+        rig.offer(&[6]);
+        assert_eq!(
+            (rig.account().in_flight, rig.dropped(OutputDrop::Shutdown)),
+            (0, 7)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_never_ran_gives_its_frames_up() {
+        let (rig, driver, _) = recorder(Gather::NOTHING, None, false);
+        rig.offer(&[1, 2]);
+        drop(driver);
+        assert_eq!(
+            (rig.account().in_flight, rig.dropped(OutputDrop::Shutdown)),
+            (0, 2)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_abort_gives_up_what_is_gathered_and_closes_the_sink() {
+        let (rig, driver, log) = recorder(
+            Gather {
+                bytes: 1 << 20,
+                wait: Duration::from_secs(60),
+            },
+            None,
+            false,
+        );
+        let task = tokio::spawn(driver.run());
+        rig.offer(&[1, 2]);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        rig.trigger.advance(Phase::Aborting);
+        task.await.unwrap();
+        assert_eq!(*log.lock().unwrap(), ["Aborted"]);
+        assert_eq!(
+            (rig.account().delivered, rig.dropped(OutputDrop::Shutdown)),
+            (0, 2)
+        );
     }
 }

@@ -26,7 +26,10 @@ use crate::link::sender::SenderOptions;
 use crate::outputs::container::Container;
 use crate::outputs::driver::{Driver, DriverParts};
 use crate::outputs::encode::Encoder;
-use crate::outputs::options::{DnstapOptions, FileOptions, ForwardMode, OutputKind, OutputOptions, QueuePolicy, SendCompression};
+use crate::outputs::options::{
+    DnstapOptions, FileOptions, ForwardMode, OutputKind, OutputOptions, QueuePolicy,
+    SendCompression,
+};
 use crate::outputs::sink::file::compress::Compression;
 use crate::outputs::sink::file::finish::FinishOptions;
 use crate::outputs::sink::file::{FileSink, Rotation};
@@ -85,6 +88,17 @@ pub struct OutputError {
     source: io::Error,
 }
 
+impl OutputError {
+    fn because(output: &str, what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let (output, what) = (output.to_owned(), what.into());
+        move |source| Self {
+            output,
+            what,
+            source,
+        }
+    }
+}
+
 /// A sink with the encoder that suits it.
 struct Pair {
     encoder: Box<dyn Encoder>,
@@ -99,30 +113,55 @@ struct Pair {
 /// [`OutputError`] when its place cannot be prepared: the folder of a file output cannot be made. A collector that is not
 /// there is no error; the output goes on trying.
 pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts, OutputError> {
-    let name = if options.name.is_empty() { options.kind.type_name() } else { &options.name };
-    let meter = Meter::new(&ctx.telemetry, name);
-    let failed = |what: String| {
-        let output = name.to_owned();
-        move |source| OutputError { output, what, source }
+    let name = if options.name.is_empty() {
+        options.kind.type_name()
+    } else {
+        &options.name
     };
+    let meter = Meter::new(&ctx.telemetry, name);
     let pair = match &options.kind {
         OutputKind::Null(_) => {
             meter.connected(true);
-            return Ok(OutputParts { lane: Lane::inline(name, ctx.ledger.clone()), driver: None });
+            return Ok(OutputParts {
+                lane: Lane::inline(name, ctx.ledger.clone()),
+                driver: None,
+            });
         }
         OutputKind::Stdout(o) => {
-            let fd = stdout_fd().map_err(failed("standard output cannot be used".to_owned()))?;
-            let sink = Stdout::new(name, fd, Container::from(o.format), ctx.signal.clone(), meter);
-            Pair { encoder: encode::build(o.format, o.utc), sink: Box::new(sink), blocking: true }
+            let fd = stdout_fd()
+                .map_err(OutputError::because(name, "standard output cannot be used"))?;
+            let sink = Stdout::new(
+                name,
+                fd,
+                Container::from(o.format),
+                ctx.signal.clone(),
+                meter,
+            );
+            Pair {
+                encoder: encode::build(o.format, o.utc),
+                sink: Box::new(sink),
+                blocking: true,
+            }
         }
         OutputKind::File(o) => {
             let dir = folder(&o.path, &ctx.data_dir);
-            let sink = file(name, o, dir.clone(), ctx, meter).map_err(failed(format!("the folder {} cannot be used", dir.display())))?;
-            Pair { encoder: encode::build(o.format, o.utc), sink: Box::new(sink), blocking: true }
+            let sink = file(name, o, dir.clone(), ctx, meter).map_err(OutputError::because(
+                name,
+                format!("the folder {} cannot be used", dir.display()),
+            ))?;
+            Pair {
+                encoder: encode::build(o.format, o.utc),
+                sink: Box::new(sink),
+                blocking: true,
+            }
         }
         OutputKind::Dnstap(o) => {
             let sink = Forward::new(name, forward_options(o), &ctx.telemetry, meter);
-            Pair { encoder: encode::build_stream(o.compress, o.bulk), sink: Box::new(sink), blocking: false }
+            Pair {
+                encoder: encode::build_stream(o.compress, o.bulk),
+                sink: Box::new(sink),
+                blocking: false,
+            }
         }
     };
     Ok(with_queue(name, options, ctx, pair))
@@ -151,7 +190,10 @@ fn with_queue(name: &str, options: &OutputOptions, ctx: &OutputContext, pair: Pa
         rotate: ctx.rotate.clone(),
         blocking: pair.blocking,
     });
-    OutputParts { lane, driver: Some(driver) }
+    OutputParts {
+        lane,
+        driver: Some(driver),
+    }
 }
 
 /// A descriptor of our own, so that closing it does not close the process's.
@@ -166,8 +208,17 @@ fn folder(path: &Path, data_dir: &Path) -> PathBuf {
     }
 }
 
-fn file(name: &str, o: &FileOptions, dir: PathBuf, ctx: &OutputContext, meter: Meter) -> io::Result<FileSink> {
-    let rotation = Rotation { bytes: (!o.rotate_size.is_zero()).then_some(o.rotate_size.bytes()), age: o.rotate_time.get() };
+fn file(
+    name: &str,
+    o: &FileOptions,
+    dir: PathBuf,
+    ctx: &OutputContext,
+    meter: Meter,
+) -> io::Result<FileSink> {
+    let rotation = Rotation {
+        bytes: (!o.rotate_size.is_zero()).then_some(o.rotate_size.bytes()),
+        age: o.rotate_time.get(),
+    };
     let finish = FinishOptions {
         output: name.to_owned(),
         dir,
@@ -176,12 +227,22 @@ fn file(name: &str, o: &FileOptions, dir: PathBuf, ctx: &OutputContext, meter: M
         keep: usize::try_from(o.keep_files).ok().filter(|n| *n > 0),
         sync: o.sync,
     };
-    FileSink::new(Container::from(o.format), rotation, finish, ctx.signal.clone(), meter)
+    FileSink::new(
+        Container::from(o.format),
+        rotation,
+        finish,
+        ctx.signal.clone(),
+        meter,
+    )
 }
 
 fn forward_options(o: &DnstapOptions) -> ForwardOptions {
     // Two collectors started in the same nanosecond may share a step; no more is lost by it than that.
-    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()) ^ u64::from(std::process::id()) << 32);
+    let seed = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(1, |d| {
+            u64::from(d.subsec_nanos()) ^ u64::from(std::process::id()) << 32
+        });
     ForwardOptions {
         to: o.to.clone(),
         sender: SenderOptions {

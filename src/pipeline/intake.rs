@@ -141,7 +141,14 @@ enum Step {
 
 impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
     /// A connection whose stages are `chain` and whose outputs are behind `fan`.
-    pub fn new(link: Link<S>, guard: G, chain: Chain, fan: Fan, shared: Arc<Shared>, origin: Arc<Origin>) -> Self {
+    pub fn new(
+        link: Link<S>,
+        guard: G,
+        chain: Chain,
+        fan: Fan,
+        shared: Arc<Shared>,
+        origin: Arc<Origin>,
+    ) -> Self {
         Self {
             link: Some(link),
             guard: Some(guard),
@@ -206,8 +213,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
     }
 
     /// The process stops: takes what the sender has already written, then tells it and closes.
-    async fn drain(&mut self, signal: &mut Signal, refuse_more: impl Fn(&S) -> bool) -> &'static str {
-        let Some(link) = &self.link else { return REASON_SHUTDOWN };
+    async fn drain(
+        &mut self,
+        signal: &mut Signal,
+        refuse_more: impl Fn(&S) -> bool,
+    ) -> &'static str {
+        let Some(link) = &self.link else {
+            return REASON_SHUTDOWN;
+        };
         let told = refuse_more(link.io());
         let deadline = tokio::time::Instant::now() + DRAIN_MAX;
         let reason = loop {
@@ -269,7 +282,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
                 // A sender that never pauses must not keep the others from their turn.
                 tokio::task::yield_now().await;
             }
-            Ok(Event::Skipped { len }) => self.on_lost(self.shared.slots.oversized, u64::from(len) + 4),
+            Ok(Event::Skipped { len }) => {
+                self.on_lost(self.shared.slots.oversized, u64::from(len) + 4)
+            }
             Ok(Event::Undecompressed { error, wire_bytes }) => {
                 tracing::debug!(%error, "a compressed frame is lost");
                 self.on_lost(self.shared.slots.of(error.reason), wire_bytes as u64);
@@ -297,7 +312,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
         arrival.dropped.clear();
         (arrival.received, arrival.filtered, arrival.kept) = (0, 0, 0);
         arrival.bytes = wire_bytes as u64;
-        let kept = self.chain.process(link.run(), frames, &self.origin, received, arrival);
+        let kept = self
+            .chain
+            .process(link.run(), frames, &self.origin, received, arrival);
         self.shared.ledger.arrive(self.shared.listener, arrival);
         self.frames += arrival.received;
         self.bytes += arrival.bytes;
@@ -311,7 +328,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             Kept::All => link.take_run(),
             Kept::Some(bytes) => bytes,
         };
-        self.fan.push(&Batch::new(self.origin.clone(), received, bytes, count));
+        self.fan
+            .push(&Batch::new(self.origin.clone(), received, bytes, count));
     }
 
     fn on_lost(&mut self, slot: DropSlot, bytes: u64) {
@@ -336,7 +354,9 @@ impl<S, G> Drop for Intake<S, G> {
 
 /// Puts the first frame's identity on the connection's span.
 fn note_identity(run: &[u8]) {
-    let Some(payload) = Frames::new(run).next() else { return };
+    let Some(payload) = Frames::new(run).next() else {
+        return;
+    };
     if let Ok(DnstapView {
         identity: Some(identity),
         ..

@@ -31,7 +31,7 @@ pub enum OutputDrop {
 }
 
 impl OutputDrop {
-    /// Every reason, in the order of [`OutputDrop::index`].
+    /// Every reason, in the order of their accounts.
     pub const ALL: [Self; 5] = [
         Self::QueueFull,
         Self::Shutdown,
@@ -145,7 +145,11 @@ impl Ledger {
     /// Opens an account for drops at `at` for `reason`, or gives the one that exists.
     pub fn register_drop(&self, at: &str, reason: &'static str) -> DropSlot {
         let mut books = self.books();
-        if let Some(i) = books.drops.iter().position(|d| &*d.at == at && d.reason == reason) {
+        if let Some(i) = books
+            .drops
+            .iter()
+            .position(|d| &*d.at == at && d.reason == reason)
+        {
             return DropSlot(i);
         }
         books.drops.push(DropBook {
@@ -180,7 +184,12 @@ impl Ledger {
         }
     }
 
-    fn settle(&self, output: OutputId, frames: u64, into: impl FnOnce(&mut OutputBook) -> &mut u64) {
+    fn settle(
+        &self,
+        output: OutputId,
+        frames: u64,
+        into: impl FnOnce(&mut OutputBook) -> &mut u64,
+    ) {
         if frames == 0 {
             return;
         }
@@ -224,7 +233,11 @@ impl Ledger {
                 .iter()
                 .map(|l| (l.name.clone(), l.frames, l.bytes))
                 .collect(),
-            dropped: books.drops.iter().map(|d| (d.at.clone(), d.reason, d.frames)).collect(),
+            dropped: books
+                .drops
+                .iter()
+                .map(|d| (d.at.clone(), d.reason, d.frames))
+                .collect(),
             outputs: books
                 .outputs
                 .iter()
@@ -300,7 +313,12 @@ impl Snapshot {
 
     /// Frames that came in and were neither delivered everywhere nor filtered on purpose.
     pub fn lost(&self) -> u64 {
-        self.dropped_before() + self.outputs.iter().map(OutputSnapshot::dropped_total).sum::<u64>()
+        self.dropped_before()
+            + self
+                .outputs
+                .iter()
+                .map(OutputSnapshot::dropped_total)
+                .sum::<u64>()
     }
 
     /// The JSON document of `GET /ledger`. Drops of zero are left out.

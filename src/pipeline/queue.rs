@@ -113,7 +113,8 @@ impl Queue {
 
     fn fits(&self, state: &State, len: usize) -> bool {
         state.batches.is_empty()
-            || (state.bytes.saturating_add(len) <= self.limits.bytes && state.batches.len() < self.limits.batches)
+            || (state.bytes.saturating_add(len) <= self.limits.bytes
+                && state.batches.len() < self.limits.batches)
     }
 
     /// Waits until the receiver has made room (or the queue is closed). A hint: try again and be ready to wait again.
@@ -206,7 +207,11 @@ mod tests {
     }
 
     fn queue(bytes: usize, batches: usize, policy: Policy) -> Queue {
-        Queue::new(QueueLimits { bytes, batches, policy })
+        Queue::new(QueueLimits {
+            bytes,
+            batches,
+            policy,
+        })
     }
 
     #[tokio::test]

@@ -42,7 +42,10 @@ pub struct Dns<'a> {
 impl<'a> Dns<'a> {
     /// The first question, where there is one that can be read.
     pub fn question(&self) -> Option<Question<'a>> {
-        self.view.as_ref().ok().and_then(|v| v.question().ok().flatten())
+        self.view
+            .as_ref()
+            .ok()
+            .and_then(|v| v.question().ok().flatten())
     }
 }
 
@@ -75,7 +78,8 @@ impl<'a> Record<'a> {
 
     /// The dnstap view, decoded at the first call and kept.
     pub fn dnstap(&mut self) -> &Result<DnstapView<'a>, ViewError> {
-        self.view.get_or_insert_with(|| DnstapView::parse(self.payload))
+        self.view
+            .get_or_insert_with(|| DnstapView::parse(self.payload))
     }
 
     /// The dnstap message, or why this frame is no record.
@@ -192,7 +196,8 @@ impl Chain {
                         _ => arrival.filtered += 1,
                     }
                     if at > keep_from {
-                        let out = survivors.get_or_insert_with(|| BytesMut::with_capacity(run.len()));
+                        let out =
+                            survivors.get_or_insert_with(|| BytesMut::with_capacity(run.len()));
                         out.extend_from_slice(run.get(keep_from..at).unwrap_or_default());
                     }
                     keep_from = next;
@@ -290,7 +295,13 @@ mod tests {
             let bytes = run(input);
             let mut arrival = Arrival::default();
             let mut chain = Chain::new(vec![Box::new(EvenOnly(slot))]);
-            let kept = chain.process(&bytes, input.len(), &origin, SystemTime::UNIX_EPOCH, &mut arrival);
+            let kept = chain.process(
+                &bytes,
+                input.len(),
+                &origin,
+                SystemTime::UNIX_EPOCH,
+                &mut arrival,
+            );
             let got = match kept {
                 Kept::All => bytes,
                 Kept::Some(b) => b.to_vec(),
@@ -298,7 +309,10 @@ mod tests {
             };
             assert_eq!(got, run(want), "{input:?}");
             assert_eq!(
-                (arrival.filtered, arrival.dropped.iter().map(|d| d.1).sum::<u64>()),
+                (
+                    arrival.filtered,
+                    arrival.dropped.iter().map(|d| d.1).sum::<u64>()
+                ),
                 (filtered, dropped)
             );
             assert_eq!(arrival.received, arrival.kept + filtered + dropped);

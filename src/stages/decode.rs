@@ -41,9 +41,8 @@ struct Decode {
 
 impl Stage for Decode {
     fn on_record(&mut self, record: &mut Record<'_>) -> Verdict {
-        let reason = match record.message() {
-            Ok(_) => return Verdict::Keep,
-            Err(reason) => reason,
+        let Err(reason) = record.message() else {
+            return Verdict::Keep;
         };
         // Rare, so a search of the short list is cheaper than a map that every connection would have to carry.
         self.slots

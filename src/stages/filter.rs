@@ -88,7 +88,9 @@ impl Matcher {
     }
 
     fn all_lists(&self, record: &mut Record<'_>) -> bool {
-        let Ok(message) = record.message() else { return false };
+        let Ok(message) = record.message() else {
+            return false;
+        };
         if !self.message_types.is_empty() && !self.message_types.contains(&message.message_type()) {
             return false;
         }
@@ -101,17 +103,24 @@ impl Matcher {
         if self.suffixes.is_empty() && self.qtypes.is_empty() && self.rcodes.is_empty() {
             return true;
         }
-        let Some(dns) = record.dns() else { return false };
+        let Some(dns) = record.dns() else {
+            return false;
+        };
         if !self.suffixes.is_empty() || !self.qtypes.is_empty() {
-            let Some(question) = dns.question() else { return false };
+            let Some(question) = dns.question() else {
+                return false;
+            };
             if !self.qtypes.is_empty() && !self.qtypes.contains(&question.qtype) {
                 return false;
             }
-            if !self.suffixes.is_empty() && !self.suffixes.iter().any(|s| question.name.is_within(s)) {
+            if !self.suffixes.is_empty()
+                && !self.suffixes.iter().any(|s| question.name.is_within(s))
+            {
                 return false;
             }
         }
-        self.rcodes.is_empty() || (dns.is_response && dns.view.is_ok_and(|v| self.rcodes.contains(&v.rcode())))
+        self.rcodes.is_empty()
+            || (dns.is_response && dns.view.is_ok_and(|v| self.rcodes.contains(&v.rcode())))
     }
 }
 

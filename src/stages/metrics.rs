@@ -81,17 +81,31 @@ impl Factory {
         let numbered = |n: usize| (0..=n).map(move |i| u16::try_from(i).ok().filter(|_| i < n));
         let dnstap_errors = DecodeReason::ALL.iter().map(|r| r.as_str().to_owned());
         let dns_errors = Malformed::ALL.iter().map(|m| format!("dns_{}", m.as_str()));
+        // Who will send is not known yet, but the metric is there from the start.
+        let _ = t.gauge(telemetry::IDENTITY_LAST_SEEN, &[OTHER]);
         Self(Arc::new(Shared {
-            messages: kinds().map(|k| t.counter(telemetry::DNSTAP_MESSAGES, &[k])).collect(),
+            messages: kinds()
+                .map(|k| t.counter(telemetry::DNSTAP_MESSAGES, &[k]))
+                .collect(),
             transport: protocols
                 .flat_map(|p| families().map(move |f| (p, f)))
                 .map(|(p, f)| t.counter(telemetry::DNS_TRANSPORT, &[p, f]))
                 .collect(),
             qtypes: numbered(QTYPES)
-                .map(|n| t.counter(telemetry::DNS_QUERIES, &[label(n.and_then(iana::type_name))]))
+                .map(|n| {
+                    t.counter(
+                        telemetry::DNS_QUERIES,
+                        &[label(n.and_then(iana::type_name))],
+                    )
+                })
                 .collect(),
             rcodes: numbered(RCODES)
-                .map(|n| t.counter(telemetry::DNS_RESPONSES, &[label(n.and_then(iana::rcode_name))]))
+                .map(|n| {
+                    t.counter(
+                        telemetry::DNS_RESPONSES,
+                        &[label(n.and_then(iana::rcode_name))],
+                    )
+                })
                 .collect(),
             errors: dnstap_errors
                 .chain(dns_errors)
@@ -112,12 +126,17 @@ impl Factory {
 impl Shared {
     /// The series of an identity; those over the limit share one.
     fn identity(&self, identity: &[u8]) -> Gauge {
-        let mut known = self.identities.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .identities
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(gauge) = known.get(identity) {
             return gauge.clone();
         }
         if known.len() >= self.identities_max {
-            return self.telemetry.gauge(telemetry::IDENTITY_LAST_SEEN, &[OTHER]);
+            return self
+                .telemetry
+                .gauge(telemetry::IDENTITY_LAST_SEEN, &[OTHER]);
         }
         let gauge = self
             .telemetry
@@ -156,7 +175,11 @@ impl StageFactory for Factory {
             errors: local(&shared.errors),
             query_bytes: LocalHistogram::new(shared.query_bytes.clone()),
             response_bytes: LocalHistogram::new(shared.response_bytes.clone()),
-            latency: shared.latency.iter().map(|h| LocalHistogram::new(h.clone())).collect(),
+            latency: shared
+                .latency
+                .iter()
+                .map(|h| LocalHistogram::new(h.clone()))
+                .collect(),
             identities: Identities {
                 peer: peer_label(origin),
                 current: None,
@@ -249,7 +272,11 @@ impl Identities {
 
     #[cold]
     fn change(&mut self, identity: Option<&[u8]>, shared: &Shared) {
-        let next = match self.others.iter().position(|s| s.identity.as_deref() == identity) {
+        let next = match self
+            .others
+            .iter()
+            .position(|s| s.identity.as_deref() == identity)
+        {
             Some(i) => self.others.swap_remove(i),
             None => {
                 let gauge = match identity {
@@ -263,7 +290,10 @@ impl Identities {
                 }
             }
         };
-        if let Some(before) = self.current.replace(Seen { in_batch: true, ..next }) {
+        if let Some(before) = self.current.replace(Seen {
+            in_batch: true,
+            ..next
+        }) {
             if self.others.len() >= REMEMBERED {
                 let forgotten = self.others.swap_remove(0);
                 if forgotten.in_batch {
@@ -285,7 +315,8 @@ impl Identities {
 }
 
 fn unix_seconds(time: SystemTime) -> f64 {
-    time.duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0.0, |d| d.as_secs_f64())
 }
 
 struct Metrics {
@@ -315,16 +346,21 @@ impl Stage for Metrics {
         let protocol = message
             .protocol()
             .map_or(SocketProtocol::NAMES.len(), SocketProtocol::index);
-        let family = message.family().map_or(SocketFamily::NAMES.len(), SocketFamily::index);
+        let family = message
+            .family()
+            .map_or(SocketFamily::NAMES.len(), SocketFamily::index);
         if let Some(latency) = message.latency()
             && let Some(histogram) = self.latency.get_mut(kind)
         {
             histogram.record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
         }
         self.messages.add(kind);
-        self.transport.add(protocol * (SocketFamily::NAMES.len() + 1) + family);
+        self.transport
+            .add(protocol * (SocketFamily::NAMES.len() + 1) + family);
         self.identities.see(identity, &self.shared);
-        let Some(dns) = record.dns() else { return Verdict::Keep };
+        let Some(dns) = record.dns() else {
+            return Verdict::Keep;
+        };
         let (sizes, size) = match dns.is_response {
             true => (&mut self.response_bytes, dns.message.len()),
             false => (&mut self.query_bytes, dns.message.len()),
@@ -333,15 +369,21 @@ impl Stage for Metrics {
         match dns.view {
             Ok(view) => {
                 match view.question() {
-                    Ok(Some(question)) if !dns.is_response => self.qtypes.add(usize::from(question.qtype)),
+                    Ok(Some(question)) if !dns.is_response => {
+                        self.qtypes.add(usize::from(question.qtype))
+                    }
                     Ok(_) => {}
-                    Err(error) => self.errors.add(DecodeReason::ALL.len() + malformed_index(error.reason)),
+                    Err(error) => self
+                        .errors
+                        .add(DecodeReason::ALL.len() + malformed_index(error.reason)),
                 }
                 if dns.is_response {
                     self.rcodes.add(usize::from(view.rcode()));
                 }
             }
-            Err(error) => self.errors.add(DecodeReason::ALL.len() + malformed_index(error.reason)),
+            Err(error) => self
+                .errors
+                .add(DecodeReason::ALL.len() + malformed_index(error.reason)),
         }
         Verdict::Keep
     }

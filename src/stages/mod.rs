@@ -1,6 +1,6 @@
 //! The stages, one file each; [`build`] is the one place that names them all.
 //!
-//! To add a stage: write `stages/NAME.rs` with a [`StageFactory`](crate::pipeline::stage::StageFactory) and its
+//! To add a stage: write `stages/NAME.rs` with a [`StageFactory`] and its
 //! [`Stage`](crate::pipeline::stage::Stage), give it a variant in [`options::StageOptions`], and one line in [`build`].
 
 use crate::dns::NameTextError;
@@ -38,7 +38,10 @@ pub enum StageError {
 ///
 /// # Errors
 /// Settings that name something that does not exist.
-pub fn build(options: &StageOptions, context: &StageContext<'_>) -> Result<Box<dyn StageFactory>, StageError> {
+pub fn build(
+    options: &StageOptions,
+    context: &StageContext<'_>,
+) -> Result<Box<dyn StageFactory>, StageError> {
     Ok(match options {
         StageOptions::Decode(_) => Box::new(decode::Factory::new(context)),
         StageOptions::Filter(options) => Box::new(filter::Factory::new(options)?),

@@ -87,9 +87,11 @@ fn mix(mut x: u64) -> u64 {
 
 /// FNV-1a and a finaliser: stable over versions and machines, which a sample that several collectors share needs.
 fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    let h = bytes.iter().fold(0xcbf2_9ce4_8422_2325 ^ mix(seed), |h, b| {
-        (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let h = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325 ^ mix(seed), |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
     mix(h)
 }
 

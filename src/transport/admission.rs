@@ -103,7 +103,11 @@ pub struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut open = self.admission.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self
+            .admission
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         open.total = open.total.saturating_sub(1);
         if let Some(n) = open.peers.get_mut(&self.peer) {
             *n = n.saturating_sub(1);
@@ -125,7 +129,10 @@ mod tests {
     #[test]
     fn networks_and_limits_decide_and_a_closed_connection_gives_its_place_back() {
         let a = Arc::new(Admission::new(vec!["192.0.2.0/24".parse().unwrap()], 3, 2));
-        assert_eq!(a.admit(ip("198.51.100.1")).unwrap_err(), Refusal::NotAllowed);
+        assert_eq!(
+            a.admit(ip("198.51.100.1")).unwrap_err(),
+            Refusal::NotAllowed
+        );
         let first = a.admit(ip("192.0.2.1")).unwrap();
         let _second = a.admit(ip("192.0.2.1")).unwrap();
         assert_eq!(a.admit(ip("192.0.2.1")).unwrap_err(), Refusal::PeerFull);

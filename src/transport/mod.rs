@@ -60,14 +60,20 @@ impl Stream {
     /// can still be read and further writes of the peer fail. TCP has no such thing. `true`: done.
     pub fn refuse_more(&self) -> bool {
         match self {
-            Self::Unix(s) => socket2::SockRef::from(s).shutdown(std::net::Shutdown::Read).is_ok(),
+            Self::Unix(s) => socket2::SockRef::from(s)
+                .shutdown(std::net::Shutdown::Read)
+                .is_ok(),
             Self::Tcp(_) => false,
         }
     }
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(s) => Pin::new(s).poll_read(cx, buf),
             Self::Tcp(s) => Pin::new(s).poll_read(cx, buf),
@@ -76,7 +82,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Unix(s) => Pin::new(s).poll_write(cx, buf),
             Self::Tcp(s) => Pin::new(s).poll_write(cx, buf),
@@ -148,7 +158,9 @@ impl Bound {
     /// See [`unix::bind`] and [`tcp::bind`]; a TCP host that does not resolve.
     pub async fn bind(options: &BindOptions) -> Result<Self, BindError> {
         match &options.address {
-            Endpoint::Unix(path) => unix::bind(path, &options.access).map(|(l, f)| Self::Unix(l, f)),
+            Endpoint::Unix(path) => {
+                unix::bind(path, &options.access).map(|(l, f)| Self::Unix(l, f))
+            }
             Endpoint::Tcp { host, port } => {
                 let mut last = None;
                 for address in resolve(host, *port).await? {
@@ -171,9 +183,10 @@ impl Bound {
     pub fn address(&self, asked: &Endpoint) -> Endpoint {
         match self {
             Self::Unix(..) => asked.clone(),
-            Self::Tcp(l) => l
-                .local_addr()
-                .map_or_else(|_| asked.clone(), |a| Endpoint::tcp(a.ip().to_string(), a.port())),
+            Self::Tcp(l) => l.local_addr().map_or_else(
+                |_| asked.clone(),
+                |a| Endpoint::tcp(a.ip().to_string(), a.port()),
+            ),
         }
     }
 
@@ -186,7 +199,8 @@ impl Bound {
             Self::Unix(l, _) => {
                 let (stream, _) = l.accept().await?;
                 if options.receive_buffer > 0 {
-                    let _ = socket2::SockRef::from(&stream).set_recv_buffer_size(options.receive_buffer);
+                    let _ = socket2::SockRef::from(&stream)
+                        .set_recv_buffer_size(options.receive_buffer);
                 }
                 let (uid, text) = match stream.peer_cred() {
                     Ok(c) => (

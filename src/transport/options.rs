@@ -33,7 +33,8 @@ pub struct ListenerOptions {
     pub read_size: ByteSize,
     /// Bytes of the first buffer a connection gets.
     pub initial_buffer: ByteSize,
-    /// Bytes a connection's buffer may grow to. 0: `data_frame_max` plus `read_size`. See [`Self::buffer_limit`].
+    /// Bytes a connection's buffer may grow to. 0: the larger of `data_frame_max` and `control_frame_max`, plus `read_size`.
+    /// See [`Self::buffer_limit`].
     pub buffer_max: ByteSize,
     /// The socket's receive buffer (`SO_RCVBUF`) in bytes. 0: as the system has it.
     pub receive_buffer: ByteSize,
@@ -91,6 +92,7 @@ impl ListenerOptions {
             0 => self
                 .data_frame_max
                 .bytes()
+                .max(self.control_frame_max.bytes())
                 .saturating_add(self.read_size.bytes()),
             bytes => bytes,
         }

@@ -20,7 +20,11 @@ const KEEPALIVE_PROBES: u32 = 4;
 /// Address in use or not ours, no permission for the port.
 pub fn bind(address: SocketAddr, receive_buffer: usize) -> Result<TcpListener, BindError> {
     let listen = || -> io::Result<TcpListener> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::STREAM,
+            Some(Protocol::TCP),
+        )?;
         // Without it a restart would have to wait for the old connections' TIME_WAIT.
         socket.set_reuse_address(true)?;
         if receive_buffer > 0 {
@@ -74,7 +78,10 @@ mod tests {
         prepare(&stream, Some(Duration::from_secs(60))).unwrap();
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap() && stream.nodelay().unwrap());
-        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(60));
+        assert_eq!(
+            socket.tcp_keepalive_time().unwrap(),
+            Duration::from_secs(60)
+        );
         assert!(socket.recv_buffer_size().unwrap() >= 64 * 1024);
     }
 
@@ -83,7 +90,8 @@ mod tests {
         let listener = bind("127.0.0.1:0".parse().unwrap(), 0).unwrap();
         let err = bind(listener.local_addr().unwrap(), 0).unwrap_err();
         assert!(
-            err.to_string().contains("another process listens on this port"),
+            err.to_string()
+                .contains("another process listens on this port"),
             "{err}"
         );
     }

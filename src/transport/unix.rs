@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixListener;
 
@@ -116,20 +117,33 @@ fn clear_stale(path: &Path) -> Result<(), BindError> {
             path.display()
         )));
     }
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => Err(in_use(format!(
+    match probe(path) {
+        // Its backlog is full: whoever listens there is too busy to accept, but not dead.
+        Ok(()) | Err(Errno::AGAIN) => Err(in_use(format!(
             "{}: another process listens on this socket; stop it or choose another path",
             path.display()
         ))),
-        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+        Err(Errno::CONNREFUSED) => {
             tracing::info!(path = %path.display(), "removing a socket file that a dead process left");
             fs::remove_file(path).map_err(|e| explain(e, path))
         }
         Err(e) => Err(in_use(format!(
-            "{}: cannot tell whether somebody listens on this socket ({e}); it is left alone",
-            path.display()
+            "{}: cannot tell whether somebody listens on this socket ({}); it is left alone",
+            path.display(),
+            io::Error::from(e)
         ))),
     }
+}
+
+/// Connects to the socket at `path` and hangs up. Never waits: a connect that blocks would wait for ever on a listener that
+/// does not accept.
+fn probe(path: &Path) -> Result<(), Errno> {
+    let connect = || -> io::Result<()> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.connect(&SockAddr::unix(path)?)
+    };
+    connect().map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::INVAL))
 }
 
 fn apply(path: &Path, access: &Access) -> Result<(), BindError> {
@@ -190,7 +204,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let (listener, file) = bind(&path, &access(0o604)).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o604);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o604
+        );
         drop(listener);
         drop(file);
         assert!(!path.exists());
@@ -203,6 +220,20 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists(), "the dead socket file is there");
         let (_listener, _file) = bind(&path, &access(0o600)).unwrap();
+        let err = bind(&path, &access(0o600)).unwrap_err();
+        assert!(err.to_string().contains("another process listens"), "{err}");
+        assert!(path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_live_socket_whose_backlog_is_full_is_live() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let busy = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        busy.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        busy.listen(0).unwrap();
+        let _waits = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        assert_eq!(probe(&path), Err(Errno::AGAIN));
         let err = bind(&path, &access(0o600)).unwrap_err();
         assert!(err.to_string().contains("another process listens"), "{err}");
         assert!(path.exists());
@@ -257,7 +288,15 @@ mod tests {
             owner: Some("no-such-user-here".into()),
             group: None,
         };
-        assert!(bind(&path, &nobody).unwrap_err().to_string().contains("no such user"));
-        assert!(!path.exists(), "a socket that could not be set up does not stay");
+        assert!(
+            bind(&path, &nobody)
+                .unwrap_err()
+                .to_string()
+                .contains("no such user")
+        );
+        assert!(
+            !path.exists(),
+            "a socket that could not be set up does not stay"
+        );
     }
 }

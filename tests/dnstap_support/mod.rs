@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// A path under `testdata/`.
 pub(crate) fn testdata(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(path)
 }
 
 /// The files of a folder under `testdata/` with that extension, by name.
@@ -16,7 +18,10 @@ pub(crate) fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
         .filter(|path| path.extension().is_some_and(|found| found == extension))
         .collect();
     files.sort();
-    assert!(!files.is_empty(), "testdata/{folder} has .{extension} files");
+    assert!(
+        !files.is_empty(),
+        "testdata/{folder} has .{extension} files"
+    );
     files
 }
 
@@ -31,7 +36,11 @@ pub(crate) fn payloads(path: &Path) -> Vec<Vec<u8>> {
     };
     let mut payloads = Vec::new();
     while let Some(len) = take(&mut rest) {
-        let (len, is_data) = if len > 0 { (len, true) } else { (take(&mut rest).expect("control length"), false) };
+        let (len, is_data) = if len > 0 {
+            (len, true)
+        } else {
+            (take(&mut rest).expect("control length"), false)
+        };
         let (octets, tail) = rest.split_at(len);
         if is_data {
             payloads.push(octets.to_vec());
@@ -43,5 +52,8 @@ pub(crate) fn payloads(path: &Path) -> Vec<Vec<u8>> {
 
 /// The payloads of every capture.
 pub(crate) fn captured() -> Vec<Vec<u8>> {
-    files("captures", "fstrm").iter().flat_map(|path| payloads(path)).collect()
+    files("captures", "fstrm")
+        .iter()
+        .flat_map(|path| payloads(path))
+        .collect()
 }

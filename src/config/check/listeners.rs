@@ -204,7 +204,7 @@ fn buffers(listener: &ListenerOptions, at: &mut At<'_>) {
         at.error(
             "buffer_max",
             what,
-            "make it larger, or 0 for `data_frame_max` plus `read_size`",
+            "make it larger, or 0 for the larger of the frame limits plus `read_size`",
         );
     }
     if listener.read_size.bytes() < 512 {

@@ -3,7 +3,9 @@
 use super::{Unread, host_bits};
 use crate::config::Config;
 use crate::config::problem::Problem;
-use crate::config::{names, suggest};
+use crate::config::suggest;
+use crate::dns::iana;
+use crate::dnstap::MessageType;
 use crate::stages::options::{FilterOptions, SampleBy, SampleOptions, StageOptions};
 
 /// Identities above this make a scrape of `/metrics` larger than a megabyte.
@@ -124,31 +126,42 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Names that are not known, and what was meant.
+/// Names that the filter stage would not know, and what was meant.
 fn words(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
-    for (key, written, known, prefix, max) in [
+    type Known = fn(&str) -> bool;
+    let kinds: (Known, Vec<&str>) = (
+        |w| MessageType::from_name(w).is_some(),
+        MessageType::NAMES.to_vec(),
+    );
+    let types: (Known, Vec<&str>) = (
+        |w| iana::type_number(w).is_some(),
+        iana::types().map(|t| t.1).collect(),
+    );
+    let rcodes: (Known, Vec<&str>) = (
+        |w| iana::rcode_number(w).is_some(),
+        iana::rcodes().map(|r| r.1).collect(),
+    );
+    for (key, written, (known, names), generic) in [
+        ("message_types", &filter.message_types, kinds, ""),
         (
-            "message_types",
-            &filter.message_types,
-            names::MESSAGE_TYPES,
-            "",
-            0,
+            "qtypes",
+            &filter.qtypes,
+            types,
+            "\"TYPE\" and its number, up to 65535",
         ),
-        ("qtypes", &filter.qtypes, names::QTYPES, "TYPE", 0xFFFF),
-        ("rcodes", &filter.rcodes, names::RCODES, "RCODE", 0xFFF),
+        (
+            "rcodes",
+            &filter.rcodes,
+            rcodes,
+            "\"RCODE\" and its number, up to 4095",
+        ),
     ] {
-        for (i, word) in written.iter().enumerate() {
-            let generic = !prefix.is_empty() && names::is_numbered(word, prefix, max);
-            if generic || known.iter().any(|name| name.eq_ignore_ascii_case(word)) {
-                continue;
-            }
+        for (i, word) in written.iter().enumerate().filter(|(_, word)| !known(word)) {
             let what = format!("\"{word}\" is not one of the {key}");
-            let fix = match suggest::closest(word, known.iter().copied()) {
+            let fix = match suggest::closest(word, names.iter().copied()) {
                 Some(near) => format!("did you mean \"{near}\"?"),
-                None if prefix.is_empty() => format!("they are {}", known.join(", ")),
-                None => format!(
-                    "write one that has no name as \"{prefix}\" and its number, up to {max}"
-                ),
+                None if generic.is_empty() => format!("they are {}", names.join(", ")),
+                None => format!("write one that has no name as {generic}"),
             };
             problems.push(Problem::error(format!("{place}.{key}[{i}]"), what).fix(fix));
         }

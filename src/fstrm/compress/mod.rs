@@ -236,6 +236,36 @@ impl Decompressor {
         })
     }
 
+    /// Appends to `out` the run that a received run stands for: compressed payloads replaced by the frames in them, the
+    /// others as they are. Returns the number of frames appended. A payload that cannot be decompressed is left out and
+    /// told to `failed`, once, so that it can be counted as one frame lost.
+    pub fn expand(
+        &mut self,
+        compression: Compression,
+        run: &[u8],
+        out: &mut Vec<u8>,
+        mut failed: impl FnMut(CompressError),
+    ) -> usize {
+        let mut frames = Frames::new(run);
+        let (mut rest, mut count) = (run, 0);
+        while let Some(payload) = frames.next() {
+            let after = frames.rest();
+            match compression
+                .codec_of(payload)
+                .map(|codec| self.inner(codec, payload, out))
+            {
+                None => {
+                    out.extend_from_slice(rest.get(..rest.len() - after.len()).unwrap_or_default());
+                    count += 1;
+                }
+                Some(Ok(inner)) => count += inner.frames,
+                Some(Err(error)) => failed(error),
+            }
+            rest = after;
+        }
+        count
+    }
+
     /// Frees the memory: for a connection that has become idle.
     pub fn release(&mut self) {
         self.scratch.release();
@@ -658,6 +688,34 @@ mod tests {
             decompressor.release();
             assert_eq!(decompressor.capacity(), 0);
         }
+    }
+
+    #[test]
+    fn a_run_of_plain_compressed_and_damaged_frames_expands_to_the_good_ones() {
+        let plain = b"\0\0\0\x03\x0aab";
+        let (mut received, mut want) = (plain.to_vec(), plain.to_vec());
+        for codec in Codec::ALL {
+            Compressor::new(codec).bulk(&run(3), &mut received).unwrap();
+            want.extend(run(3));
+            received.extend_from_slice(b"\0\0\0\x04\x1f\x8b\x08\0");
+            received.extend_from_slice(plain);
+            want.extend_from_slice(plain);
+        }
+        let (mut out, mut failed) = (Vec::new(), Vec::new());
+        let frames =
+            Decompressor::new(1 << 20).expand(Compression::Auto, &received, &mut out, |error| {
+                failed.push(error.reason)
+            });
+        assert_eq!(
+            (frames, failed),
+            (1 + 4 * 4, vec![CompressReason::Truncated; 4])
+        );
+        assert!(out == want);
+        let frames =
+            Decompressor::new(1 << 20).expand(Compression::Off, &received, &mut out, |error| {
+                panic!("{error}")
+            });
+        assert_eq!(frames, 1 + 4 * 3, "off means off");
     }
 
     #[test]

@@ -31,16 +31,27 @@ pub struct Compressed {
 impl Compressed {
     /// With `codec`; `bulk`: many frames in one payload.
     pub fn new(codec: Codec, bulk: bool) -> Self {
-        Self { compressor: Compressor::new(codec), bulk }
+        Self {
+            compressor: Compressor::new(codec),
+            bulk,
+        }
     }
 
     /// One container for a piece of a run; `false` when it cannot be made.
     fn piece(&mut self, run: &[u8], frames: u64, outbox: &mut Outbox) -> bool {
         let mut out = Vec::with_capacity(run.len() / 2 + 64);
-        let made = if self.bulk { self.compressor.bulk(run, &mut out).is_ok() } else { self.compressor.each(run, &mut out).is_ok() };
+        let made = if self.bulk {
+            self.compressor.bulk(run, &mut out).is_ok()
+        } else {
+            self.compressor.each(run, &mut out).is_ok()
+        };
         if made {
             // A container of many frames is delivered whole or not at all; of single frames each is a frame on the wire.
-            let layout = if self.bulk { Layout::Whole } else { Layout::Run };
+            let layout = if self.bulk {
+                Layout::Whole
+            } else {
+                Layout::Run
+            };
             outbox.push(Chunk::new(out.into(), frames, layout));
         }
         made
@@ -58,8 +69,17 @@ impl Encoder for Compressed {
         let mut rest: &[u8] = batch.bytes();
         let mut bad = 0;
         while !rest.is_empty() {
-            let (len, frames) = if self.bulk { Frames::prefix(rest, BULK_BYTES) } else { (rest.len(), batch.frame_count()) };
-            let Some((run, tail)) = rest.split_at_checked(len).filter(|(run, _)| !run.is_empty()) else { break };
+            let (len, frames) = if self.bulk {
+                Frames::prefix(rest, BULK_BYTES)
+            } else {
+                (rest.len(), batch.frame_count())
+            };
+            let Some((run, tail)) = rest
+                .split_at_checked(len)
+                .filter(|(run, _)| !run.is_empty())
+            else {
+                break;
+            };
             if !self.piece(run, frames as u64, outbox) {
                 bad += frames as u64;
             }

@@ -10,7 +10,11 @@ pub struct Passthrough;
 
 impl Encoder for Passthrough {
     fn encode(&mut self, batch: &Batch, outbox: &mut Outbox) -> u64 {
-        outbox.push(Chunk::new(batch.bytes().clone(), batch.frame_count() as u64, Layout::Run));
+        outbox.push(Chunk::new(
+            batch.bytes().clone(),
+            batch.frame_count() as u64,
+            Layout::Run,
+        ));
         0
     }
 }

@@ -9,7 +9,12 @@ use crate::pipeline::batch::Batch;
 /// One format that gives a line, with its newline, for each record.
 pub trait Line: Send {
     /// Appends the line, or says why the frame is no record; nothing is appended then.
-    fn write(&self, out: &mut Vec<u8>, view: &DnstapView<'_>, source: Source<'_>) -> Result<(), DecodeReason>;
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        view: &DnstapView<'_>,
+        source: Source<'_>,
+    ) -> Result<(), DecodeReason>;
 }
 
 /// The short text form.
@@ -20,7 +25,12 @@ pub struct Quiet {
 }
 
 impl Line for Quiet {
-    fn write(&self, out: &mut Vec<u8>, view: &DnstapView<'_>, _source: Source<'_>) -> Result<(), DecodeReason> {
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        view: &DnstapView<'_>,
+        _source: Source<'_>,
+    ) -> Result<(), DecodeReason> {
         quiet::write(out, view, self.utc)
     }
 }
@@ -30,7 +40,12 @@ impl Line for Quiet {
 pub struct Json;
 
 impl Line for Json {
-    fn write(&self, out: &mut Vec<u8>, view: &DnstapView<'_>, source: Source<'_>) -> Result<(), DecodeReason> {
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        view: &DnstapView<'_>,
+        source: Source<'_>,
+    ) -> Result<(), DecodeReason> {
         json::write(out, view, &source)
     }
 }
@@ -52,7 +67,11 @@ impl<L: Line> Lines<L> {
 
 impl<L: Line> Encoder for Lines<L> {
     fn encode(&mut self, batch: &Batch, outbox: &mut Outbox) -> u64 {
-        let source = Source { received: Some(batch.received), listener: &batch.origin.listener, peer: &batch.origin.peer };
+        let source = Source {
+            received: Some(batch.received),
+            listener: &batch.origin.listener,
+            peer: &batch.origin.peer,
+        };
         let mut out = Vec::with_capacity(batch.len_bytes() / 8 * self.eighths + 1024);
         let (mut written, mut bad) = (0, 0);
         for payload in batch.payloads() {

@@ -39,7 +39,9 @@ pub struct Forward {
     name: String,
     options: ForwardOptions,
     sender: Option<Sender>,
-    /// Not before this.
+    /// The attempt to connect that is under way.
+    attempt: Option<Step<'static, Result<Sender, SendError>>>,
+    /// The next one begins not before this.
     connect_at: Option<Instant>,
     /// One for each of [`Failure::ALL`], in its order.
     reconnects: Vec<Counter>,
@@ -50,16 +52,43 @@ pub struct Forward {
 impl Forward {
     /// A forward that is not connected yet.
     pub fn new(name: &str, options: ForwardOptions, telemetry: &Telemetry, meter: Meter) -> Self {
-        let reconnects = Failure::ALL.iter().map(|f| telemetry.counter(telemetry::OUTPUT_RECONNECTS, &[name, f.as_str()])).collect();
-        Self { name: name.to_owned(), options, sender: None, connect_at: None, reconnects, meter, log: LogLimit::new(LOG_INTERVAL) }
+        let reconnects = Failure::ALL
+            .iter()
+            .map(|f| telemetry.counter(telemetry::OUTPUT_RECONNECTS, &[name, f.as_str()]))
+            .collect();
+        Self {
+            name: name.to_owned(),
+            options,
+            sender: None,
+            attempt: None,
+            connect_at: None,
+            reconnects,
+            meter,
+            log: LogLimit::new(LOG_INTERVAL),
+        }
     }
 
-    /// One attempt, when its time has come. Cancel-safe.
+    /// One attempt, when its time has come. Cancel-safe: an attempt that is under way goes on with the next call, so that a
+    /// batch that arrives meanwhile does not make the peer see a connection come and go.
     async fn connect(&mut self) {
-        if let Some(at) = self.connect_at {
-            sleep_until(at).await;
-        }
-        match Sender::dial(&self.options.to, self.options.connect_timeout, self.options.sender.clone()).await {
+        let (at, options) = (self.connect_at, &self.options);
+        let attempt = self.attempt.get_or_insert_with(|| {
+            let ForwardOptions {
+                to,
+                sender,
+                connect_timeout,
+                ..
+            } = options.clone();
+            Box::pin(async move {
+                if let Some(at) = at {
+                    sleep_until(at).await;
+                }
+                Sender::dial(&to, connect_timeout, sender).await
+            })
+        });
+        let result = attempt.await;
+        self.attempt = None;
+        match result {
             Ok(sender) => {
                 info!(output = self.name, to = %self.options.to, "connected");
                 self.sender = Some(sender);
@@ -76,14 +105,21 @@ impl Forward {
         self.connect_at = Some(Instant::now() + delay);
         self.meter.connected(false);
         self.meter.error();
-        let counter = Failure::ALL.iter().zip(&self.reconnects).find(|(f, _)| **f == error.failure);
+        let counter = Failure::ALL
+            .iter()
+            .zip(&self.reconnects)
+            .find(|(f, _)| **f == error.failure);
         if let Some((_, counter)) = counter {
             counter.increment(1);
         }
         let (to, reason) = (&self.options.to, error.failure.as_str());
         match self.log.pass(std::time::Instant::now()) {
-            Some(more) => warn!(output = self.name, %to, reason, suppressed = more, "no connection, trying again in {delay:?}: {error}"),
-            None => debug!(output = self.name, %to, reason, "no connection, trying again in {delay:?}: {error}"),
+            Some(more) => {
+                warn!(output = self.name, %to, reason, suppressed = more, "no connection, trying again in {delay:?}: {error}")
+            }
+            None => {
+                debug!(output = self.name, %to, reason, "no connection, trying again in {delay:?}: {error}")
+            }
         }
     }
 
@@ -112,13 +148,17 @@ impl Forward {
     }
 
     async fn finish(&mut self, ending: Ending) {
-        let Some(sender) = self.sender.take() else { return };
+        let Some(sender) = self.sender.take() else {
+            return;
+        };
         self.meter.connected(false);
         if ending == Ending::Aborted {
             return;
         }
         match sender.stop().await {
-            Farewell::Unclear(e) => warn!(output = self.name, to = %self.options.to, "the last frames may not have arrived: {e}"),
+            Farewell::Unclear(e) => {
+                warn!(output = self.name, to = %self.options.to, "the last frames may not have arrived: {e}")
+            }
             farewell => debug!(output = self.name, ?farewell, "stream ended"),
         }
     }

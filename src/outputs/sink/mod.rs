@@ -50,7 +50,10 @@ pub struct Gather {
 
 impl Gather {
     /// Everything is written at once.
-    pub const NOTHING: Self = Self { bytes: 0, wait: Duration::ZERO };
+    pub const NOTHING: Self = Self {
+        bytes: 0,
+        wait: Duration::ZERO,
+    };
 }
 
 /// A place that bytes go to.

@@ -22,10 +22,16 @@ use crate::shutdown::{Phase, Signal};
 const PIPE_BYTES: usize = 4096;
 
 /// How often a write that waits looks whether the process aborts.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 
 /// Lines on a terminal should appear when they happen; a pipe is spared the smallest writes.
-const GATHER: Gather = Gather { bytes: 16 * 1024, wait: Duration::from_millis(50) };
+const GATHER: Gather = Gather {
+    bytes: 16 * 1024,
+    wait: Duration::from_millis(50),
+};
 
 /// The sink. Blocks.
 pub struct Stdout {
@@ -46,11 +52,25 @@ impl std::fmt::Debug for Stdout {
 
 impl Stdout {
     /// Writes into `fd` what `container` wraps.
-    pub fn new(name: &str, fd: OwnedFd, container: Container, signal: Signal, meter: Meter) -> Self {
+    pub fn new(
+        name: &str,
+        fd: OwnedFd,
+        container: Container,
+        signal: Signal,
+        meter: Meter,
+    ) -> Self {
         let file = File::from(fd);
         let waits = !file.metadata().is_ok_and(|m| m.is_file());
         meter.connected(true);
-        Self { name: name.to_owned(), file, waits, container, started: false, signal, meter }
+        Self {
+            name: name.to_owned(),
+            file,
+            waits,
+            container,
+            started: false,
+            signal,
+            meter,
+        }
     }
 
     /// Whether the descriptor takes bytes now; waits a little for it.
@@ -79,11 +99,16 @@ impl Stdout {
                 self.file.write(first.get(..PIPE_BYTES).unwrap_or(first))
             } else {
                 let n = outbox.slices(&mut slices, usize::MAX);
-                self.file.write_vectored(slices.get(..n).unwrap_or_default())
+                self.file
+                    .write_vectored(slices.get(..n).unwrap_or_default())
             };
             match result {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+                    ) => {}
                 other => return other,
             }
         }
@@ -131,9 +156,15 @@ impl Sink for Stdout {
                 self.meter.error();
                 self.meter.connected(false);
                 if e.kind() == io::ErrorKind::BrokenPipe {
-                    info!(output = self.name, "the reader of standard output is gone; this output ends, its further frames count as dropped");
+                    info!(
+                        output = self.name,
+                        "the reader of standard output is gone; this output ends, its further frames count as dropped"
+                    );
                 } else {
-                    warn!(output = self.name, "cannot write to standard output ({e}); this output ends, its further frames count as dropped");
+                    warn!(
+                        output = self.name,
+                        "cannot write to standard output ({e}); this output ends, its further frames count as dropped"
+                    );
                 }
                 Wrote::Ended
             }
@@ -148,5 +179,119 @@ impl Sink for Stdout {
         }
         self.meter.connected(false);
         Box::pin(std::future::ready(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, Read, pipe};
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::outputs::driver::tests::Rig;
+    use crate::outputs::encode::frames::Passthrough;
+    use crate::pipeline::ledger::OutputDrop;
+    use crate::telemetry::Telemetry;
+
+    /// An output into a descriptor, on its thread; the receiver tells when it has ended.
+    fn start(fd: OwnedFd, container: Container) -> (Rig, mpsc::Receiver<()>) {
+        let telemetry = Telemetry::new();
+        let meter = Meter::new(&telemetry, "out");
+        let (rig, driver) = Rig::new(Box::new(Passthrough), |signal| {
+            Box::new(Stdout::new("out", fd, container, signal, meter))
+        });
+        let (done, ended) = mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()
+                .unwrap();
+            runtime.block_on(driver.run());
+            let _ = done.send(());
+        });
+        (rig, ended)
+    }
+
+    fn through_pipe() -> (PipeReader, Rig, mpsc::Receiver<()>) {
+        let (reader, writer) = pipe().unwrap();
+        let (rig, ended) = start(writer.into(), Container::Fstrm);
+        (reader, rig, ended)
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_reader_gets_a_whole_stream_however_slow_it_is() {
+        let (mut reader, rig, ended) = through_pipe();
+        let frames: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+        frames.chunks(1000).for_each(|c| rig.offer(c));
+        rig.close();
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).unwrap();
+        ended.recv_timeout(PATIENCE).unwrap();
+        let body: Vec<u8> = frames.iter().flat_map(|p| [0, 0, 0, 1, *p]).collect();
+        let want = [Container::Fstrm.head(), &body, Container::Fstrm.tail()].concat();
+        assert!(got == want, "{} bytes for {}", got.len(), want.len());
+        assert_eq!(rig.account().delivered, 100_000);
+    }
+
+    #[test]
+    fn a_regular_file_gets_the_same() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (rig, ended) = start(file.reopen().unwrap().into(), Container::Text);
+        rig.offer(b"ab");
+        rig.close();
+        ended.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(
+            std::fs::read(file.path()).unwrap(),
+            b"\0\0\0\x01a\0\0\0\x01b"
+        );
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_ends_the_output_and_the_rest_is_counted() {
+        let (reader, rig, ended) = through_pipe();
+        drop(reader);
+        rig.offer(&[1; 10_000]);
+        let start = Instant::now();
+        while rig.account().in_flight > 0 {
+            assert!(start.elapsed() < PATIENCE);
+            std::thread::yield_now();
+        }
+        // The lane goes on taking, so that connections are not made to wait for a place that is gone.
+        rig.offer(&[2; 500]);
+        rig.close();
+        ended.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(
+            (rig.account().delivered, rig.dropped(OutputDrop::WriteError)),
+            (0, 10_500)
+        );
+    }
+
+    #[test]
+    fn aborting_while_the_reader_is_stuck_ends_in_time_and_counts_exactly() {
+        let (mut reader, rig, ended) = through_pipe();
+        rig.offer(&[7; 100_000]);
+        // The pipe is full once it holds all it can (64 KiB): what has been delivered no longer grows.
+        let start = Instant::now();
+        while rustix::io::ioctl_fionread(&reader).unwrap() < 60_000 {
+            assert!(start.elapsed() < PATIENCE);
+            std::thread::yield_now();
+        }
+        let start = Instant::now();
+        rig.trigger.advance(Phase::Aborting);
+        ended.recv_timeout(PATIENCE).unwrap();
+        assert!(
+            start.elapsed() < Duration::from_millis(500),
+            "{:?}",
+            start.elapsed()
+        );
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).unwrap();
+        let whole = (got.len() - Container::Fstrm.head().len()) / 5;
+        let account = rig.account();
+        assert_eq!(account.delivered, whole as u64);
+        assert_eq!(rig.dropped(OutputDrop::Shutdown), 100_000 - whole as u64);
     }
 }

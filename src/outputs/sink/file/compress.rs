@@ -58,7 +58,12 @@ impl Compression {
     ///
     /// # Errors
     /// Those of reading and writing; the original is still there and nothing else is left.
-    pub fn compress_file(self, path: &Path, sync: bool, stop: &dyn Fn() -> bool) -> io::Result<bool> {
+    pub fn compress_file(
+        self,
+        path: &Path,
+        sync: bool,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<bool> {
         let source = match File::open(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
             other => other?,
@@ -79,7 +84,13 @@ impl Compression {
         }
     }
 
-    fn copy(self, source: File, out: File, sync: bool, stop: &dyn Fn() -> bool) -> io::Result<bool> {
+    fn copy(
+        self,
+        source: File,
+        out: File,
+        sync: bool,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<bool> {
         let out = BufWriter::with_capacity(BLOCK_BYTES, out);
         let out = match self {
             Self::Gzip => {
@@ -102,7 +113,9 @@ impl Compression {
                 if !pump(source, &mut encoder, stop)? {
                     return Ok(false);
                 }
-                encoder.into_inner().map_err(|e| io::Error::new(e.error().kind(), e.to_string()))?
+                encoder
+                    .into_inner()
+                    .map_err(|e| io::Error::new(e.error().kind(), e.to_string()))?
             }
             Self::Zstd => {
                 let mut encoder = zstd::stream::write::Encoder::new(out, 1)?;

@@ -66,19 +66,31 @@ impl Finisher {
         let (jobs, inbox) = sync_channel(JOBS_MAX);
         let (finished, done) = oneshot::channel();
         let stop = Arc::new(AtomicBool::new(false));
-        let worker = Worker { options, meter, stop: stop.clone(), waiting: VecDeque::new() };
-        std::thread::Builder::new().name("finish-files".to_owned()).spawn(move || {
-            worker.run(left, &inbox);
-            drop(finished);
-        })?;
-        Ok(Self { jobs: Some(jobs), stop, done: Some(done) })
+        let worker = Worker {
+            options,
+            meter,
+            stop: stop.clone(),
+            waiting: VecDeque::new(),
+        };
+        std::thread::Builder::new()
+            .name("finish-files".to_owned())
+            .spawn(move || {
+                worker.run(left, &inbox);
+                drop(finished);
+            })?;
+        Ok(Self {
+            jobs: Some(jobs),
+            stop,
+            done: Some(done),
+        })
     }
 
     /// Hands a closed file over. It comes back when too many wait.
     pub fn hand_over(&self, closed: Closed) -> Option<Closed> {
         match &self.jobs {
             Some(jobs) => jobs.try_send(closed).err().map(|e| match e {
-                std::sync::mpsc::TrySendError::Full(c) | std::sync::mpsc::TrySendError::Disconnected(c) => c,
+                std::sync::mpsc::TrySendError::Full(c)
+                | std::sync::mpsc::TrySendError::Disconnected(c) => c,
             }),
             None => Some(closed),
         }
@@ -118,7 +130,11 @@ impl Worker {
         self.remove_oldest();
         let mut open = true;
         while !self.stopped() && (open || !self.waiting.is_empty()) {
-            let job = if self.waiting.is_empty() { inbox.recv().map_err(|_| TryRecvError::Disconnected) } else { inbox.try_recv() };
+            let job = if self.waiting.is_empty() {
+                inbox.recv().map_err(|_| TryRecvError::Disconnected)
+            } else {
+                inbox.try_recv()
+            };
             match job {
                 Ok(closed) => {
                     self.settle(closed);
@@ -132,7 +148,9 @@ impl Worker {
         }
         // The process aborts. Waiting for the disk is over, but a file that is complete deserves its name.
         if self.options.sync {
-            inbox.try_iter().for_each(|closed| self.rename(&closed.path));
+            inbox
+                .try_iter()
+                .for_each(|closed| self.rename(&closed.path));
         }
     }
 
@@ -202,7 +220,11 @@ impl Worker {
             }
             self.rename(&closed.path);
             if let Err(e) = File::open(&self.options.dir).and_then(|dir| dir.sync_all()) {
-                self.failed("the disk did not confirm the name of a file", &closed.path, &e);
+                self.failed(
+                    "the disk did not confirm the name of a file",
+                    &closed.path,
+                    &e,
+                );
             }
         }
         self.enqueue(closed.path);
@@ -215,17 +237,27 @@ impl Worker {
     }
 
     fn compress_next(&mut self) {
-        let (Some(compress), Some(path)) = (self.options.compress, self.waiting.pop_front()) else { return };
+        let (Some(compress), Some(path)) = (self.options.compress, self.waiting.pop_front()) else {
+            return;
+        };
         match compress.compress_file(&path, self.options.sync, &|| self.stopped()) {
-            Ok(done) => debug!(output = self.options.output, path = %path.display(), done, "compressed"),
-            Err(e) => self.failed("cannot compress a closed file, it stays as it is", &path, &e),
+            Ok(done) => {
+                debug!(output = self.options.output, path = %path.display(), done, "compressed")
+            }
+            Err(e) => self.failed(
+                "cannot compress a closed file, it stays as it is",
+                &path,
+                &e,
+            ),
         }
         self.remove_oldest();
     }
 
     /// Removes the oldest closed files beyond the number to keep. A file and its compressed form count as one.
     fn remove_oldest(&self) {
-        let Some(keep) = self.options.keep else { return };
+        let Some(keep) = self.options.keep else {
+            return;
+        };
         let mut closed = match name::list(&self.options.dir, &self.options.prefix) {
             Ok(found) => found,
             Err(e) => return self.failed("cannot look for old files", &self.options.dir, &e),
@@ -234,7 +266,9 @@ impl Worker {
         let excess = closed.len().saturating_sub(keep);
         for (name, path) in closed.into_values().take(excess).flatten() {
             match fs::remove_file(&path) {
-                Ok(()) if !name.part => info!(output = self.options.output, path = %path.display(), "removed, as newer files are enough to keep"),
+                Ok(()) if !name.part => {
+                    info!(output = self.options.output, path = %path.display(), "removed, as newer files are enough to keep")
+                }
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 Err(e) => self.failed("cannot remove an old file", &path, &e),

@@ -33,7 +33,10 @@ pub mod finish;
 pub mod name;
 
 /// Small batches are written together, and at the latest after this time, so that whoever follows the file sees them.
-const GATHER: Gather = Gather { bytes: 256 * 1024, wait: Duration::from_millis(250) };
+const GATHER: Gather = Gather {
+    bytes: 256 * 1024,
+    wait: Duration::from_millis(250),
+};
 
 /// After this time a rotation that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -112,7 +115,13 @@ impl FileSink {
     ///
     /// # Errors
     /// The folder cannot be made or read.
-    pub fn new(container: Container, rotation: Rotation, finish: FinishOptions, signal: Signal, meter: Meter) -> io::Result<Self> {
+    pub fn new(
+        container: Container,
+        rotation: Rotation,
+        finish: FinishOptions,
+        signal: Signal,
+        meter: Meter,
+    ) -> io::Result<Self> {
         fs::create_dir_all(&finish.dir)?;
         let sink = Self {
             name: finish.output.clone(),
@@ -149,8 +158,13 @@ impl FileSink {
     }
 
     fn begin(&mut self) -> io::Result<Open> {
-        let path = self.namer.next();
-        let create = || File::options().append(true).create_new(true).open(name::part(&path));
+        let path = self.namer.give();
+        let create = || {
+            File::options()
+                .append(true)
+                .create_new(true)
+                .open(name::part(&path))
+        };
         let file = match create() {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 // Somebody removed the folder.
@@ -164,7 +178,13 @@ impl FileSink {
             debug!(output = self.name, "cannot lock {}: {e}", path.display());
         }
         debug!(output = self.name, path = %path.display(), "file begun");
-        Ok(Open { file, path, size: 0, torn: false, begun: Instant::now() })
+        Ok(Open {
+            file,
+            path,
+            size: 0,
+            torn: false,
+            begun: Instant::now(),
+        })
     }
 
     fn write_now(&mut self, outbox: &mut Outbox) -> io::Result<()> {
@@ -174,7 +194,10 @@ impl FileSink {
             let room = usize::try_from(limit.saturating_sub(open.size)).unwrap_or(usize::MAX);
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let filled = outbox.slices(&mut slices, room);
-            match open.file.write_vectored(slices.get(..filled).unwrap_or_default()) {
+            match open
+                .file
+                .write_vectored(slices.get(..filled).unwrap_or_default())
+            {
                 Ok(0) => return Err(take_back(open, outbox, ErrorKind::WriteZero.into())),
                 Ok(n) => {
                     outbox.advance(n);
@@ -212,7 +235,9 @@ impl FileSink {
     }
 
     fn hand_over(&mut self, open: Open) {
-        let Open { file, path, size, .. } = open;
+        let Open {
+            file, path, size, ..
+        } = open;
         if !self.sync
             && let Err(e) = fs::rename(name::part(&path), &path)
         {
@@ -241,7 +266,10 @@ impl FileSink {
     fn end(&mut self) {
         // What is left when STOP cannot be written is finished at the next start.
         self.turn();
-        let empty = self.open.as_ref().is_some_and(|o| o.size <= self.container.head().len() as u64);
+        let empty = self
+            .open
+            .as_ref()
+            .is_some_and(|o| o.size <= self.container.head().len() as u64);
         if empty && let Some(open) = self.open.take() {
             let _ = fs::remove_file(name::part(&open.path));
         }
@@ -282,9 +310,8 @@ impl Sink for FileSink {
     }
 
     fn due(&self) -> Option<Instant> {
-        let age = self.rotation.age?;
-        let due = self.open.as_ref().and_then(|o| o.begun.checked_add(age));
-        self.retry_at.or(due)
+        let old = || self.open.as_ref()?.begun.checked_add(self.rotation.age?);
+        self.retry_at.or_else(old)
     }
 
     fn tick(&mut self) {
@@ -301,5 +328,93 @@ impl Sink for FileSink {
             Ending::Aborted => Box::pin(std::future::ready(())),
             Ending::Drained => Box::pin(self.finisher.finish()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::link::outbox::{Chunk, Layout};
+    use crate::shutdown::channel;
+    use crate::telemetry::Telemetry;
+
+    fn sink(dir: &std::path::Path) -> FileSink {
+        let finish = FinishOptions {
+            output: "files".into(),
+            dir: dir.to_owned(),
+            prefix: "tap".into(),
+            compress: None,
+            keep: None,
+            sync: false,
+        };
+        let rotation = Rotation {
+            bytes: None,
+            age: None,
+        };
+        let meter = Meter::new(&Telemetry::new(), "files");
+        FileSink::new(Container::Fstrm, rotation, finish, channel().1, meter).unwrap()
+    }
+
+    fn one_frame() -> Outbox {
+        let mut outbox = Outbox::new();
+        outbox.push(Chunk::new(
+            Bytes::from_static(b"\0\0\0\x01x"),
+            1,
+            Layout::Run,
+        ));
+        outbox
+    }
+
+    #[tokio::test]
+    async fn a_stop_that_does_not_fit_is_tried_again_and_the_file_stays_the_current_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sink = sink(dir.path());
+        assert_eq!(sink.write(&mut one_frame()).await, Wrote::Progress);
+        assert_eq!(sink.due(), None);
+        // Every write to this device fails as on a full disk.
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let good = std::mem::replace(&mut sink.open.as_mut().unwrap().file, full);
+        sink.rotate();
+        assert!(
+            sink.open.is_some() && sink.due().is_some(),
+            "it is due again although there is no rotation by age"
+        );
+        assert_eq!(
+            sink.write(&mut one_frame()).await,
+            Wrote::Failed(1),
+            "frames that do not fit are dropped"
+        );
+        sink.open.as_mut().unwrap().file = good;
+        assert_eq!(sink.write(&mut one_frame()).await, Wrote::Progress);
+        sink.tick();
+        assert!(sink.open.is_none() && sink.due().is_none());
+        let path = fs::read_dir(dir.path())
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        let want = [
+            Container::Fstrm.head(),
+            b"\0\0\0\x01x\0\0\0\x01x",
+            Container::Fstrm.tail(),
+        ]
+        .concat();
+        assert_eq!(fs::read(&path).unwrap(), want);
+        assert_eq!(path.extension().unwrap(), "fstrm");
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_vanishes_is_made_again_and_a_begun_file_without_a_frame_goes_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("frames");
+        let mut sink = sink(&folder);
+        fs::remove_dir(&folder).unwrap();
+        assert!(sink.ready().is_ok());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        sink.close(Ending::Drained).await;
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 }

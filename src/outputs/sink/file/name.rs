@@ -38,30 +38,57 @@ impl Name {
         if date.len() != 8 || time.len() != 6 || !digits(date) || !digits(time) {
             return None;
         }
-        let (rest, part) = rest.strip_suffix(PART).map_or((rest, false), |rest| (rest, true));
+        let (rest, part) = rest
+            .strip_suffix(PART)
+            .map_or((rest, false), |rest| (rest, true));
         let (number, extension) = rest.split_once('.')?;
         if number.len() < 4 || !digits(number) {
             return None;
         }
         let (extension, compression) = match extension.split_once('.') {
             None => (extension, None),
-            Some((extension, ending)) => (extension, Some(Compression::ALL.into_iter().find(|c| c.extension() == ending)?)),
+            Some((extension, ending)) => (
+                extension,
+                Some(
+                    Compression::ALL
+                        .into_iter()
+                        .find(|c| c.extension() == ending)?,
+                ),
+            ),
         };
-        let container = Container::ALL.into_iter().find(|c| c.extension() == extension)?;
-        Some(Self { stamp: stamp.to_owned(), number: number.parse().ok()?, container, compression, part })
+        let container = Container::ALL
+            .into_iter()
+            .find(|c| c.extension() == extension)?;
+        Some(Self {
+            stamp: stamp.to_owned(),
+            number: number.parse().ok()?,
+            container,
+            compression,
+            part,
+        })
     }
 }
 
-/// The files of one output in its folder, oldest first, each with every form it exists in.
+/// The files of one output, oldest first, each with every form it exists in.
+pub type Listing = BTreeMap<(String, u64), Vec<(Name, PathBuf)>>;
+
+/// The files of one output in its folder.
 ///
 /// # Errors
 /// Those of reading the folder.
-pub fn list(dir: &Path, prefix: &str) -> io::Result<BTreeMap<(String, u64), Vec<(Name, PathBuf)>>> {
-    let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+pub fn list(dir: &Path, prefix: &str) -> io::Result<Listing> {
+    let mut found = Listing::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if let Some(name) = entry.file_name().to_str().and_then(|n| Name::parse(prefix, n)) {
-            found.entry((name.stamp.clone(), name.number)).or_default().push((name, entry.path()));
+        if let Some(name) = entry
+            .file_name()
+            .to_str()
+            .and_then(|n| Name::parse(prefix, n))
+        {
+            found
+                .entry((name.stamp.clone(), name.number))
+                .or_default()
+                .push((name, entry.path()));
         }
     }
     Ok(found)
@@ -79,16 +106,31 @@ pub struct Namer {
 impl Namer {
     /// Names in `dir`.
     pub fn new(dir: &Path, prefix: &str, container: Container) -> Self {
-        Self { dir: dir.to_owned(), prefix: prefix.to_owned(), container, last: (String::new(), 0) }
+        Self {
+            dir: dir.to_owned(),
+            prefix: prefix.to_owned(),
+            container,
+            last: (String::new(), 0),
+        }
     }
 
     /// The final name of a file begun now, which exists in no form.
-    pub fn next(&mut self) -> PathBuf {
-        let stamp = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    pub fn give(&mut self) -> PathBuf {
+        let stamp = jiff::Timestamp::now()
+            .strftime("%Y%m%dT%H%M%SZ")
+            .to_string();
         // A clock that was set back must not make names that sort before those of older files within one second.
-        let mut number = if stamp == self.last.0 { self.last.1 + 1 } else { 1 };
+        let mut number = if stamp == self.last.0 {
+            self.last.1 + 1
+        } else {
+            1
+        };
         loop {
-            let name = format!("{}-{stamp}-{number:04}.{}", self.prefix, self.container.extension());
+            let name = format!(
+                "{}-{stamp}-{number:04}.{}",
+                self.prefix,
+                self.container.extension()
+            );
             let path = self.dir.join(&name);
             if !self.is_taken(&path) {
                 self.last = (stamp, number);
@@ -100,7 +142,9 @@ impl Namer {
 
     fn is_taken(&self, path: &Path) -> bool {
         let compressed = Compression::ALL.into_iter().map(|c| c.path(path));
-        std::iter::once(path.to_owned()).chain(compressed).any(|p| p.exists() || part(&p).exists())
+        std::iter::once(path.to_owned())
+            .chain(compressed)
+            .any(|p| p.exists() || part(&p).exists())
     }
 }
 
@@ -124,10 +168,22 @@ mod tests {
     fn only_names_that_this_output_gives_are_its_own() {
         for (name, want) in [
             ("tap-20260102T030405Z-0001.fstrm", Some((1, None, false))),
-            ("tap-20260102T030405Z-12345.fstrm", Some((12345, None, false))),
-            ("tap-20260102T030405Z-0001.fstrm.part", Some((1, None, true))),
-            ("tap-20260102T030405Z-0002.jsonl.zst", Some((2, Some(Compression::Zstd), false))),
-            ("tap-20260102T030405Z-0002.txt.gz.part", Some((2, Some(Compression::Gzip), true))),
+            (
+                "tap-20260102T030405Z-12345.fstrm",
+                Some((12345, None, false)),
+            ),
+            (
+                "tap-20260102T030405Z-0001.fstrm.part",
+                Some((1, None, true)),
+            ),
+            (
+                "tap-20260102T030405Z-0002.jsonl.zst",
+                Some((2, Some(Compression::Zstd), false)),
+            ),
+            (
+                "tap-20260102T030405Z-0002.txt.gz.part",
+                Some((2, Some(Compression::Gzip), true)),
+            ),
             ("tap-x-20260102T030405Z-0001.fstrm", None),
             ("tap20260102T030405Z-0001.fstrm", None),
             ("other-20260102T030405Z-0001.fstrm", None),
@@ -149,11 +205,11 @@ mod tests {
         let mut namer = Namer::new(dir.path(), "tap", Container::Fstrm);
         let mut seen = std::collections::BTreeSet::new();
         for ending in ["", ".part", ".zst", ".gz.part"] {
-            let path = namer.next();
+            let path = namer.give();
             assert!(seen.insert(path.clone()), "{}", path.display());
             fs::write(with_ending(&path, ending), b"x").unwrap();
             // A second output of the same name begins to count anew and still finds what exists.
-            assert!(!seen.contains(&Namer::new(dir.path(), "tap", Container::Fstrm).next()));
+            assert!(!seen.contains(&Namer::new(dir.path(), "tap", Container::Fstrm).give()));
         }
     }
 }

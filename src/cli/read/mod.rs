@@ -1,0 +1,309 @@
+//! `tapflow read`: records of files as text or JSON on standard output.
+//!
+//! One thread, one buffer in and one out: large reads, records formatted in place from borrowed views, large writes.
+
+mod follow;
+mod print;
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use self::print::{Flow, Printer};
+use crate::cli::exit;
+use crate::cli::input::{Ending, Fault, Input, Options, Place, Step, Tally};
+use crate::cli::interrupt::Interrupt;
+use crate::cli::terms::Term;
+use crate::cli::tree;
+use crate::outputs::encode::lines::{Json, Line, Quiet};
+
+/// What `read` is told.
+#[derive(Debug, Args)]
+#[command(
+    about = "Show the records of dnstap files as text or JSON",
+    long_about = "Show the records of dnstap files as text or JSON.\n\n\
+        FILE is Frame Streams as fstrm_capture, a DNS server or an output of type `file` writes them, or a packet \
+        capture (pcap, pcapng), which is read as the dnstap that `convert` makes of it. gzip, zstd, lz4 and snappy, of \
+        the whole file or of single payloads, are recognised by content and unpacked. FILE may be a folder: its files \
+        are read in the order of their names.\n\n\
+        A frame that is no record is counted and passed over. When there was any, or a file is cut, the counts come on \
+        standard error at the end: records plus errors are all frames.\n\n\
+        text is the quiet form of golang-dnstap's dnstap -q, one line a record:\n  \
+        HH:MM:SS.uuuuuu XY address protocol octets \"name\" class type\n\
+        X is who speaks (A authoritative, R resolver, C client, F forwarder, S stub, T tool, U update), Y is Q or R; \
+        an X instead of name, class and type: there is no question that could be read.",
+    after_long_help = "Filter terms, each given with a --filter of its own; a record has to match all of them:\n  \
+        type=CLIENT_QUERY,CLIENT_RESPONSE  one of these dnstap message types\n  \
+        qname=example.com,example.net      the name is one of these, or below one\n  \
+        qtype=A,AAAA                       one of these query types (TYPE65280 works too)\n  \
+        rcode=NXDOMAIN,SERVFAIL            a response with one of these codes\n  \
+        net=192.0.2.0/24,2001:db8::/32     the client is in one of these networks\n  \
+        !TERM                              none of these\n\n\
+        Examples:\n  \
+        $ tapflow read --utc unbound.fstrm | head -1\n  \
+        16:45:28.364170 CQ 127.0.0.1 UDP 42b \"www.example.\" IN AAAA\n  \
+        $ tapflow read --format json --filter rcode=SERVFAIL frames/*.fstrm.zst\n  \
+        $ tapflow read --follow --filter '!net=127.0.0.0/8' /var/lib/tapflow/frames\n\n\
+        Exit codes:\n  \
+        0  every frame was read (also when the reader of the output left, as head does)\n  \
+        1  something could not be read, the message says what\n  \
+        2  the command line is wrong\n  \
+        3  read, but some frames are no records, or a file is cut: the report says how many"
+)]
+pub struct ReadArgs {
+    /// Files or folders; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What a record becomes
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Stop after so many records were shown
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Show only what matches, see below
+    #[arg(long = "filter", value_name = "TERM")]
+    pub filters: Vec<Term>,
+    /// Go on as the file grows, and with its successor when it is replaced; in a folder, with the newest file. Takes one
+    /// FILE; ends with SIGINT
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Times of text in UTC, not local (JSON is always UTC)
+    #[arg(long)]
+    pub utc: bool,
+    /// Report the counts on standard error in any case, and in which form
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub report: Option<Report>,
+    /// No counts at all, only errors
+    #[arg(long, short, conflicts_with = "report")]
+    pub quiet: bool,
+}
+
+/// What a record becomes. Every format there is has its line in [`Format::line`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// golang-dnstap's quiet line
+    Text,
+    /// One object a line
+    Json,
+}
+
+impl Format {
+    /// What writes a record in this format.
+    pub fn line(self, utc: bool) -> Box<dyn Line> {
+        match self {
+            Self::Text => Box::new(Quiet { utc }),
+            Self::Json => Box::new(Json),
+        }
+    }
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Report {
+    /// Lines for people
+    Text,
+    /// One object
+    Json,
+}
+
+/// How the reading went, beside what was counted.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Something could not be read at all.
+    unreadable: bool,
+    /// What is cut or damaged, and where.
+    damage: Vec<String>,
+    /// What is worth a line and no more.
+    notes: Vec<String>,
+    /// Packets of captures that should have given a record.
+    lost_packets: u64,
+}
+
+/// Reads the files.
+///
+/// # Errors
+/// When standard output cannot be written to, or the command line asks for what does not go together.
+pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
+    let options = Options::default();
+    let eager = args.follow
+        || args.files.iter().any(|file| file == Path::new("-"))
+        || io::stdout().is_terminal();
+    let mut printer = Printer::new(
+        args.format.line(args.utc),
+        args.filters.clone(),
+        args.limit,
+        eager,
+    );
+    let mut outcome = Outcome::default();
+    let flow = if args.follow {
+        let [file] = args.files.as_slice() else {
+            anyhow::bail!("--follow takes one FILE (a folder, to follow the files of an output)");
+        };
+        if file == Path::new("-") {
+            read_all(&mut printer, &mut outcome, &args.files, &options)
+        } else {
+            let interrupt = Interrupt::watch(|| {})?;
+            follow::follow(&mut printer, &mut outcome, file, &options, &interrupt)
+        }
+    } else {
+        read_all(&mut printer, &mut outcome, &args.files, &options)
+    };
+    let flow = flow.and_then(|flow| match flow {
+        Flow::Go | Flow::Enough => printer.flush(),
+        Flow::Gone => Ok(Flow::Gone),
+    });
+    match flow {
+        // Whoever read the output has seen enough: no report either.
+        Ok(Flow::Gone) => return Ok(ExitCode::SUCCESS),
+        Ok(_) => {}
+        Err(e) => anyhow::bail!("cannot write to standard output: {e}"),
+    }
+    report(args, printer.tally(), &outcome);
+    Ok(outcome.code(printer.tally()))
+}
+
+impl Outcome {
+    fn unreadable(&mut self, why: &str) {
+        self.unreadable = true;
+        eprintln!("tapflow: {why}");
+    }
+
+    fn fault(&mut self, fault: &Fault) {
+        match fault {
+            Fault::Unreadable(why) => self.unreadable(why),
+            Fault::Damaged(why) => self.damage.push(why.clone()),
+        }
+    }
+
+    /// Notes how an input ended. `growing`: it may have been caught in the middle of a write.
+    fn end(&mut self, name: &str, input: &Input, tally: &mut Tally, growing: bool) {
+        match input.ending(tally) {
+            Ok(Ending::Clean) => {}
+            Ok(Ending::NoStop | Ending::Cut(_)) if growing => {}
+            Ok(Ending::NoStop) => self.notes.push(format!("{name}: ends without STOP")),
+            Ok(Ending::Cut(how)) => self.damage.push(format!("{name}: {how}")),
+            Err(_) if growing => {}
+            Err(fault) => self.fault(&fault),
+        }
+        if let Some(capture) = input.capture() {
+            for (reason, n) in capture.losses() {
+                self.lost_packets += n;
+                self.notes.push(format!("{name}: {reason} {n}"));
+            }
+        }
+    }
+
+    fn lossy(&self, tally: &Tally) -> bool {
+        tally.errors() > 0 || !self.damage.is_empty() || self.lost_packets > 0
+    }
+
+    fn code(&self, tally: &Tally) -> ExitCode {
+        match (self.unreadable, self.lossy(tally)) {
+            (true, _) => ExitCode::FAILURE,
+            (false, true) => ExitCode::from(exit::LOST),
+            (false, false) => ExitCode::SUCCESS,
+        }
+    }
+}
+
+fn report(args: &ReadArgs, tally: &Tally, outcome: &Outcome) {
+    if args.report == Some(Report::Json) {
+        let mut report = tally.json();
+        if let Some(map) = report.as_object_mut() {
+            map.insert("damage".to_owned(), json!(outcome.damage));
+            map.insert("notes".to_owned(), json!(outcome.notes));
+        }
+        eprintln!("{report}");
+        return;
+    }
+    let wanted = args.report.is_some();
+    if args.quiet {
+        return;
+    }
+    outcome
+        .damage
+        .iter()
+        .for_each(|line| eprintln!("tapflow: {line}"));
+    if wanted || outcome.lossy(tally) {
+        outcome
+            .notes
+            .iter()
+            .for_each(|line| eprintln!("tapflow: {line}"));
+        eprintln!("tapflow: {}", tally.text());
+    }
+}
+
+/// Reads each file to its end.
+fn read_all(
+    printer: &mut Printer,
+    outcome: &mut Outcome,
+    files: &[PathBuf],
+    options: &Options,
+) -> io::Result<Flow> {
+    let places = places(files, outcome);
+    let many = places.len() > 1;
+    for (place, part) in places {
+        let name = place.name();
+        printer.from(if many { &name } else { "" });
+        match Input::open(&place, options) {
+            Err(fault) => outcome.fault(&fault),
+            Ok(mut input) => match drain(printer, &mut input)? {
+                Drained::Eof => outcome.end(&name, &input, printer.tally_mut(), part),
+                Drained::Broken(fault) => outcome.fault(&fault),
+                Drained::Stop(flow) => return Ok(flow),
+            },
+        }
+    }
+    Ok(Flow::Go)
+}
+
+/// What to read, folders replaced by their files; and of each whether it is still being written.
+fn places(files: &[PathBuf], outcome: &mut Outcome) -> Vec<(Place, bool)> {
+    let mut places = Vec::new();
+    for file in files {
+        match Place::of(file) {
+            Place::Path(path) if path.is_dir() => match tree::list(&path) {
+                Ok(entries) if entries.is_empty() => {
+                    outcome.unreadable(&format!("{}: holds no dnstap file", path.display()));
+                }
+                Ok(entries) => places.extend(
+                    entries
+                        .into_iter()
+                        .map(|entry| (Place::Path(entry.path), entry.part)),
+                ),
+                Err(e) => {
+                    outcome.unreadable(&format!("{}: cannot be listed: {e}", path.display()));
+                }
+            },
+            place => places.push((place, false)),
+        }
+    }
+    places
+}
+
+/// Why [`drain`] came back.
+enum Drained {
+    /// The input has no more, for now.
+    Eof,
+    /// It cannot be read on.
+    Broken(Fault),
+    /// Nobody wants more.
+    Stop(Flow),
+}
+
+/// Prints what the input has.
+fn drain(printer: &mut Printer, input: &mut Input) -> io::Result<Drained> {
+    loop {
+        match input.next(printer.tally_mut()) {
+            Ok(Step::Run { .. }) => match printer.print(input.run())? {
+                Flow::Go => {}
+                stop => return Ok(Drained::Stop(stop)),
+            },
+            Ok(Step::Eof) => return Ok(Drained::Eof),
+            Err(fault) => return Ok(Drained::Broken(fault)),
+        }
+    }
+}
