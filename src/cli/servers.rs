@@ -18,7 +18,8 @@ pub struct Advice {
 }
 
 /// The lines for every server that can reach one of these places. `tcp` is a host, in brackets where it is an IPv6 address,
-/// and a port. A server that can reach both gets the Unix socket, where its packages are built for it.
+/// and a port. A server that can reach both gets the Unix socket, except those of PowerDNS, which not every package builds
+/// for it.
 pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut add = |server, place, lines: String| {
@@ -73,7 +74,7 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
         add("NSD", "nsd.conf", lines);
     }
     let powerdns = match (&unix, tcp) {
-        // One TCP place serves the packages that are built without Unix sockets too.
+        // TCP serves the packages that are built without Unix sockets too.
         (_, Some((host, port))) => Some((
             format!("newFrameStreamTcpLogger('{host}:{port}')"),
             format!("{host}:{port}"),

@@ -40,7 +40,7 @@ pub(crate) struct Kind {
     pub(crate) stops: bool,
 }
 
-const BRISK: Pace = Pace {
+pub(crate) const BRISK: Pace = Pace {
     clients: 4,
     window: 16,
 };

@@ -131,6 +131,10 @@ impl Relay {
     /// A relay whose front is a TCP port on loopback.
     fn tcp(backend: &Backend) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("relay port");
+        // A small window, so that a sender comes to wait within a write as soon as the relay pauses.
+        socket2::SockRef::from(&listener)
+            .set_recv_buffer_size(4096)
+            .expect("relay port");
         listener.set_nonblocking(true).expect("relay port");
         let address: SocketAddr = listener.local_addr().expect("relay port");
         Self::start(Listener::Tcp(listener), address.to_string(), backend)
