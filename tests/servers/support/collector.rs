@@ -1,5 +1,6 @@
 //! `tapflow serve`, as an operator starts it.
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -235,8 +236,8 @@ impl Drop for Collector {
     fn drop(&mut self) {
         if std::thread::panicking() && self.process.runs() {
             let metrics = self.get("/metrics");
-            eprint!(
-                "--- ledger: {}--- metrics that are not zero:\n",
+            eprintln!(
+                "--- ledger: {}--- metrics that are not zero:",
                 self.get("/ledger")
             );
             let counts = metrics
@@ -292,7 +293,12 @@ pub(crate) fn stored(folder: &Path) -> Vec<Vec<u8>> {
 pub(crate) fn contents(file: &Path) -> Vec<u8> {
     let bytes = std::fs::read(file).expect("stored file");
     match file.extension().and_then(|e| e.to_str()) {
-        Some("zst") => zstd::decode_all(&bytes[..]).expect("zstd"),
+        Some("zst") => {
+            let mut plain = Vec::new();
+            let decoder = zstd::Decoder::new(&bytes[..]).expect("zstd");
+            decoder.take(1 << 30).read_to_end(&mut plain).expect("zstd");
+            plain
+        }
         Some("fstrm") => bytes,
         _ => panic!("{}: not a finished file", file.display()),
     }
