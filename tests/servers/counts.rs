@@ -24,7 +24,7 @@ fn every_frame_that_was_sent_is_received_decoded_and_written(kind: &'static Kind
     let collector = Collector::start(&dir.path().join("t"));
     let relay = kind
         .unsure
-        .then(|| Relay::before(&collector, kind.over_tcp, true, &dir.path().join("relay")));
+        .map(|_| Relay::before(&collector, kind.over_tcp, true, &dir.path().join("relay")));
     let place = relay.as_ref().map(|r| &r.front[..]);
     let Some(mut server) = Server::start(kind, dir.path(), &collector, place) else {
         return;
@@ -34,7 +34,7 @@ fn every_frame_that_was_sent_is_received_decoded_and_written(kind: &'static Kind
         open > 0 && collector.streams_started() == open
     });
 
-    if kind.unsure {
+    if kind.unsure.is_some() {
         // It may send over several streams, and which of them matters shows when a frame has come.
         wait_for("the first frames", || {
             load::ask(server.target(), kind.pace, 2, 0, Duration::from_secs(20));
@@ -55,7 +55,7 @@ fn every_frame_that_was_sent_is_received_decoded_and_written(kind: &'static Kind
             messages(&collector, types)
         }
     };
-    if !kind.unsure {
+    if kind.unsure.is_none() {
         wait_for(
             &format!("{own} frames, as {} has counted", kind.name),
             || counted() >= own,
@@ -68,6 +68,8 @@ fn every_frame_that_was_sent_is_received_decoded_and_written(kind: &'static Kind
         );
     }
     if let Some(relay) = &relay {
+        // PowerDNS throws away what it has not written when it ends.
+        relay.wait_quiet();
         // While the stream is open: its end would wake a reader that sleeps on what has come.
         wait_for("all that passed the relay", || {
             collector.ledger().received == relay.frames()
@@ -75,14 +77,17 @@ fn every_frame_that_was_sent_is_received_decoded_and_written(kind: &'static Kind
     }
     server.terminate();
     collector.wait_idle();
-    if let Some(relay) = &relay {
+    if let (Some(relay), Some(missing)) = (&relay, kind.unsure) {
         assert_eq!(
             collector.ledger().received,
             relay.frames(),
             "as many frames as passed the relay"
         );
         let sent = messages(&collector, types);
-        assert!(sent <= own && sent >= own / 2, "{sent} of {own}");
+        assert!(
+            sent <= own && sent >= own - own * missing / 100,
+            "{sent} of {own}"
+        );
         eprintln!(
             "{}: {sent} frames sent of {own} by its own count",
             kind.name
@@ -119,7 +124,7 @@ fn ask_in_rounds(kind: &Kind, server: &Server, collector: &Collector) -> Asked {
             (asked.queries, &[][..]),
             "every query was answered"
         );
-        if !kind.queries.is_empty() && !kind.unsure {
+        if !kind.queries.is_empty() && kind.unsure.is_none() {
             let had = || {
                 (
                     messages(collector, kind.queries),

@@ -236,8 +236,10 @@ impl Drop for Collector {
     fn drop(&mut self) {
         if std::thread::panicking() && self.process.runs() {
             let metrics = self.get("/metrics");
-            eprintln!("--- ledger: {}", self.get("/ledger"));
-            eprintln!("--- metrics that are not zero:");
+            eprintln!(
+                "--- ledger: {}--- metrics that are not zero:",
+                self.get("/ledger")
+            );
             let counts = metrics
                 .lines()
                 .filter(|l| l.starts_with("tapflow") && l.contains("_total") && !l.ends_with(" 0"));
@@ -292,10 +294,10 @@ pub(crate) fn contents(file: &Path) -> Vec<u8> {
     let bytes = std::fs::read(file).expect("stored file");
     match file.extension().and_then(|e| e.to_str()) {
         Some("zst") => {
-            let mut all = Vec::new();
+            let mut plain = Vec::new();
             let decoder = zstd::Decoder::new(&bytes[..]).expect("zstd");
-            decoder.take(1 << 30).read_to_end(&mut all).expect("zstd");
-            all
+            decoder.take(1 << 30).read_to_end(&mut plain).expect("zstd");
+            plain
         }
         Some("fstrm") => bytes,
         _ => panic!("{}: not a finished file", file.display()),

@@ -211,6 +211,17 @@ impl Relay {
         open.peek().is_some() && open.all(|started| *started)
     }
 
+    /// Waits until nothing has passed for longer than libfstrm keeps frames to itself, which is a second.
+    pub(crate) fn wait_quiet(&self) {
+        let mut last = (self.frames(), Instant::now());
+        wait_for("a quiet relay", || {
+            if last.0 != self.frames() {
+                last = (self.frames(), Instant::now());
+            }
+            last.1.elapsed() > Duration::from_millis(1500)
+        });
+    }
+
     /// Waits until every connection is closed.
     pub(crate) fn wait_closed(&self) {
         wait_for("the relay's connections closed", || {
