@@ -10,8 +10,12 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // One line a cause, the outermost first.
-            eprintln!("tapflow: {error:#}");
-            ExitCode::FAILURE
+            tapflow::cli::say_line(format_args!("tapflow: {error:#}"));
+            if error.is::<tapflow::cli::Usage>() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

@@ -282,6 +282,16 @@ fn suppressed(lines: u64) -> Option<u64> {
 fn log_close(closed: &Closed, counters: &Counters) {
     let (reason, frames, bytes) = (closed.reason, closed.frames, closed.bytes);
     match &closed.error {
+        None if closed.dropped > 0 => {
+            let dropped = closed.dropped;
+            tracing::warn!(
+                reason,
+                frames,
+                bytes,
+                dropped,
+                "closed, and frames were dropped: the ledger says why"
+            );
+        }
         None => tracing::info!(reason, frames, bytes, "closed"),
         Some(error) => {
             if let Some(more) = counters.may_log(reason) {

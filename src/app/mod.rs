@@ -37,50 +37,50 @@ const ABORT_GRACE: Duration = Duration::from_secs(2);
 pub enum StartError {
     /// The data folder cannot be made.
     #[error(
-        "cannot make the data folder {path}: {source}; set data_dir to a folder that can be written to"
+        "cannot make the data folder {path}: {cause}; set data_dir to a folder that can be written to"
     )]
     DataDir {
         /// The folder.
         path: String,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A listener cannot be bound.
-    #[error("listener {name}: {source}")]
+    #[error("listener {name}: {cause}")]
     Bind {
         /// The listener's name.
         name: String,
         /// Why, and what to do.
-        source: crate::transport::BindError,
+        cause: crate::transport::BindError,
     },
     /// The HTTP server cannot be bound.
     #[error(
-        "http: cannot listen on {address}: {source}; set another address with --http or [http] address"
+        "http: cannot listen on {address}: {cause}; set another address with --http or [http] address"
     )]
     Http {
         /// The address.
         address: SocketAddr,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// An output cannot be made.
     #[error(transparent)]
     Output(#[from] outputs::OutputError),
     /// A thread cannot be started.
-    #[error("output {name}: cannot start its thread: {source}")]
+    #[error("output {name}: cannot start its thread: {cause}")]
     Thread {
         /// The output's name.
         name: String,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A stage cannot be made.
-    #[error("stage {number}: {source}")]
+    #[error("stage {number}: {cause}")]
     Stage {
         /// Its place in the configuration, from 1.
         number: usize,
         /// Why.
-        source: stages::StageError,
+        cause: stages::StageError,
     },
 }
 
@@ -114,9 +114,9 @@ impl Service {
     /// # Errors
     /// [`StartError`]; what was started already stops again.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        std::fs::create_dir_all(&config.data_dir).map_err(|source| StartError::DataDir {
+        std::fs::create_dir_all(&config.data_dir).map_err(|cause| StartError::DataDir {
             path: config.data_dir.display().to_string(),
-            source,
+            cause,
         })?;
         let (telemetry, ledger) = (Telemetry::new(), Ledger::new());
         let (trigger, signal) = shutdown::channel();
@@ -126,12 +126,10 @@ impl Service {
         let mut bound = Vec::new();
         for options in &config.listener {
             let bind = listen::bind_options(options);
-            let socket = Bound::bind(&bind)
-                .await
-                .map_err(|source| StartError::Bind {
-                    name: options.name.clone(),
-                    source,
-                })?;
+            let socket = Bound::bind(&bind).await.map_err(|cause| StartError::Bind {
+                name: options.name.clone(),
+                cause,
+            })?;
             bound.push((options, bind, socket));
         }
         let http_listener = if config.http.enabled {
@@ -139,7 +137,7 @@ impl Service {
             Some(
                 http::bind(address)
                     .await
-                    .map_err(|source| StartError::Http { address, source })?,
+                    .map_err(|cause| StartError::Http { address, cause })?,
             )
         } else {
             None
@@ -275,9 +273,9 @@ fn build_stages(
 ) -> Result<Arc<[Box<dyn StageFactory>]>, StartError> {
     let context = StageContext { ledger, telemetry };
     let build = |(i, options)| {
-        stages::build(options, &context).map_err(|source| StartError::Stage {
+        stages::build(options, &context).map_err(|cause| StartError::Stage {
             number: i + 1,
-            source,
+            cause,
         })
     };
     config.stage.iter().enumerate().map(build).collect()
@@ -308,7 +306,7 @@ fn start_outputs(
             std::thread::Builder::new()
                 .name(format!("out-{name}").chars().take(15).collect())
                 .spawn(run)
-                .map_err(|source| StartError::Thread { name, source })?;
+                .map_err(|cause| StartError::Thread { name, cause })?;
         } else {
             tokio::spawn(async move {
                 driver.run().await;

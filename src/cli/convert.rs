@@ -258,11 +258,11 @@ fn report(args: &ConvertArgs, tally: &Tally, input: &Input, damage: Option<&str>
                 map.insert("paired".to_owned(), json!(pairs.paired));
             }
         }
-        eprintln!("{report}");
+        crate::cli::say!("{report}");
         return;
     }
     if let Some(damage) = damage {
-        eprintln!("tapflow: {}: {damage}", Place::of(&args.input).name());
+        crate::cli::say!("tapflow: {}: {damage}", Place::of(&args.input).name());
     }
     if args.quiet {
         return;
@@ -284,7 +284,7 @@ fn report(args: &ConvertArgs, tally: &Tally, input: &Input, damage: Option<&str>
             line.push_str(&format!("; {}", rows.join(", ")));
         }
     }
-    eprintln!("{line}");
+    crate::cli::say!("{line}");
 }
 
 /// Where the result goes.

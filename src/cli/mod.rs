@@ -12,6 +12,26 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Says a line to people, on standard error. Nobody may be listening (a log reader that has gone, a full disk): then it is
+/// lost, and the work goes on.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::cli::say_line(format_args!($($text)*))
+    };
+}
+pub(crate) use say;
+
+/// See [`say!`].
+pub fn say_line(text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The command line cannot be meant: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
 pub mod check_config;
 pub mod completions;
 pub mod convert;

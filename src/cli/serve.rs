@@ -9,7 +9,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::Service;
-use crate::cli::exit;
+use crate::cli::{Usage, exit};
 use crate::config::problem::Severity;
 use crate::config::resolve::Surroundings;
 use crate::config::uris::Overrides;
@@ -28,7 +28,8 @@ use crate::units::Endpoint;
         prints where it listens and what to put into each DNS server's configuration.\n\n\
         SIGTERM or SIGINT stops it in order: no new connections, what senders have written is taken, outputs drain \
         until shutdown_timeout, files are completed, and the ledger says what became of every frame. A second signal \
-        ends it at once and counts what that cost. SIGUSR1 begins a new file in every file output.",
+        ends it at once and counts what that cost. SIGUSR1 begins a new file in every file output. \
+        SIGHUP is ignored, so a terminal that closes does not end it.",
     after_long_help = "Exit codes:\n  \
         0  stopped, and every frame was delivered or filtered on purpose\n  \
         1  it could not start\n  \
@@ -88,7 +89,7 @@ fn configure(args: &ServeArgs) -> anyhow::Result<Config> {
         Some(path) => {
             let loaded = load::file(path)?;
             for warning in loaded.warnings() {
-                eprintln!("warning: {}: {}", path.display(), warning.what);
+                crate::cli::say!("warning: {}: {}", path.display(), warning.what);
             }
             loaded.into_valid()?
         }
@@ -100,7 +101,7 @@ fn configure(args: &ServeArgs) -> anyhow::Result<Config> {
     };
     if let Err(errors) = config.apply(&overrides) {
         let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        anyhow::bail!("{}", text.join("\n"));
+        return Err(Usage(text.join("\n")).into());
     }
     if let Some(folder) = &args.data_dir {
         config.data_dir.clone_from(folder);
@@ -135,14 +136,21 @@ fn raise_open_files() {
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("TAPFLOW_LOG")
-        .or_else(|_| EnvFilter::try_new(config.log.level.as_str()))
-        .context("the log level is not understood")?;
+    let filter = match std::env::var("TAPFLOW_LOG") {
+        Ok(text) => EnvFilter::try_new(&text).map_err(|e| {
+            Usage(format!(
+                "TAPFLOW_LOG={text:?} is no log filter: {e}; write debug, or tapflow::link=trace"
+            ))
+        })?,
+        Err(_) => EnvFilter::try_new(config.log.level.as_str())
+            .context("the log level is not understood")?,
+    };
     let colour = std::io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Unfailing)
+        .log_internal_errors(false)
         .with_ansi(colour);
     // A second service in one process (tests) keeps the first one's log.
     let _ = match config.log.format {
@@ -152,13 +160,34 @@ fn start_logging(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Standard error for the log: a line that cannot be written is lost, and the collector goes on.
+struct Unfailing;
+
+impl std::io::Write for Unfailing {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let _ = std::io::stderr().write_all(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 async fn serve(config: &Config, quiet: bool) -> anyhow::Result<ExitCode> {
     // Before anything else, so that no signal finds the default action, which loses everything.
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for SIGINT")?;
     let mut rotate = signal(SignalKind::user_defined1()).context("cannot watch for SIGUSR1")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot watch for SIGHUP")?;
     let service = Service::start(config).await?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data_dir = %config.data_dir.display(), "ready");
+    for listener in service.listeners() {
+        tracing::info!(listener = listener.name, at = %listener.endpoint, "listening");
+    }
+    if let Some(address) = service.http() {
+        tracing::info!(at = %address, "serving http");
+    }
     if !quiet {
         // Standard output belongs to an output of that type; people get it on the other channel.
         let _ = std::io::stderr()
@@ -169,6 +198,9 @@ async fn serve(config: &Config, quiet: bool) -> anyhow::Result<ExitCode> {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
+            _ = hangup.recv() => {
+                tracing::warn!("SIGHUP ignored: the configuration is read at the start only; restart to change it");
+            }
             _ = rotate.recv() => {
                 tracing::info!("SIGUSR1: beginning new files");
                 service.rotate();
@@ -214,7 +246,7 @@ fn report(ledger: &Snapshot) {
         tracing::info!(received, lost, ledger = text, "stopped");
         if !tracing::enabled!(tracing::Level::INFO) {
             // What became of every frame is said whatever the log leaves out.
-            eprintln!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
+            crate::cli::say!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
         }
     } else if ledger.closes() {
         tracing::warn!(
@@ -224,7 +256,7 @@ fn report(ledger: &Snapshot) {
             "stopped, and frames were lost"
         );
         if !tracing::enabled!(tracing::Level::WARN) {
-            eprintln!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
+            crate::cli::say!("tapflow: stopped, received {received}, lost {lost}, ledger {text}");
         }
     } else {
         tracing::error!(

@@ -78,7 +78,8 @@ impl Config {
     }
 }
 
-/// The listener of `--listen URI`: `unix:/path` or `tcp:host:port`, with settings after a `?`.
+/// The listener of `--listen URI`: `unix:/path` or `tcp:host:port`, with settings after a `?`. Its socket is open to every
+/// local user unless `?socket_mode=0660` says otherwise.
 ///
 /// # Errors
 /// What is wrong with the URI or a setting.
@@ -90,10 +91,12 @@ pub fn listener(uri: &str) -> Result<ListenerOptions, UriError> {
     };
     let (place, settings) = split(uri);
     let endpoint: Endpoint = place.parse().map_err(|error| fail(format!("{error}")))?;
-    let base = ListenerOptions {
+    let mut base = ListenerOptions {
         uri: endpoint,
         ..ListenerOptions::default()
     };
+    // As with the built-in defaults: DNS servers run as users of their own, and must reach a socket made in one line.
+    base.socket_mode = crate::units::FileMode(0o666);
     let text = document("listener", &base, settings).map_err(fail)?;
     read(&text, |config| config.listener.pop()).map_err(fail)
 }

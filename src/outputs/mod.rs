@@ -80,7 +80,7 @@ pub struct OutputParts {
 
 /// An output that cannot be built: the text says which, why, and where.
 #[derive(Debug, thiserror::Error)]
-#[error("output {output}: {what}: {source}")]
+#[error("output {output}: {what}")]
 pub struct OutputError {
     output: String,
     what: String,

@@ -100,6 +100,8 @@ pub struct Closed {
     pub bytes: u64,
     /// Control frames that were ignored.
     pub ignored: u64,
+    /// Frames of it that the listener or a stage dropped.
+    pub dropped: u64,
 }
 
 /// The reason of a connection that we ended because the process stops.
@@ -132,6 +134,7 @@ pub struct Intake<S, G> {
     frames: u64,
     bytes: u64,
     ignored: u64,
+    dropped: u64,
 }
 
 enum Step {
@@ -161,6 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             frames: 0,
             bytes: 0,
             ignored: 0,
+            dropped: 0,
         }
     }
 
@@ -183,6 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             frames: self.frames,
             bytes: self.bytes,
             ignored: self.ignored,
+            dropped: self.dropped,
         }
     }
 
@@ -317,6 +322,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             .process(link.run(), frames, &self.origin, received, arrival);
         self.shared.ledger.arrive(self.shared.listener, arrival);
         self.frames += arrival.received;
+        self.dropped += arrival.dropped.iter().map(|d| d.1).sum::<u64>();
         self.bytes += arrival.bytes;
         let count = arrival.kept as usize;
         if !self.fan.keeps_bytes() {
@@ -342,6 +348,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
         };
         self.shared.ledger.arrive(self.shared.listener, &arrival);
         self.frames += 1;
+        self.dropped += 1;
         self.bytes += bytes;
     }
 }

@@ -26,14 +26,17 @@ use crate::units::Endpoint;
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct BindError {
-    #[source]
-    source: io::Error,
+    /// Kept for [`std::fmt::Debug`]; the text says it already.
+    cause: io::Error,
     text: String,
 }
 
 impl BindError {
     pub(crate) fn new(source: io::Error, text: String) -> Self {
-        Self { source, text }
+        Self {
+            cause: source,
+            text,
+        }
     }
 }
 
@@ -41,7 +44,7 @@ impl From<io::Error> for BindError {
     fn from(e: io::Error) -> Self {
         Self {
             text: e.to_string(),
-            source: e,
+            cause: e,
         }
     }
 }

@@ -168,7 +168,7 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
 impl Outcome {
     fn unreadable(&mut self, why: &str) {
         self.unreadable = true;
-        eprintln!("tapflow: {why}");
+        crate::cli::say!("tapflow: {why}");
     }
 
     fn fault(&mut self, fault: &Fault) {
@@ -216,7 +216,7 @@ fn report(args: &ReadArgs, tally: &Tally, outcome: &Outcome) {
             map.insert("damage".to_owned(), json!(outcome.damage));
             map.insert("notes".to_owned(), json!(outcome.notes));
         }
-        eprintln!("{report}");
+        crate::cli::say!("{report}");
         return;
     }
     let wanted = args.report.is_some();
@@ -226,13 +226,13 @@ fn report(args: &ReadArgs, tally: &Tally, outcome: &Outcome) {
     outcome
         .damage
         .iter()
-        .for_each(|line| eprintln!("tapflow: {line}"));
+        .for_each(|line| crate::cli::say!("tapflow: {line}"));
     if wanted || outcome.lossy(tally) {
         outcome
             .notes
             .iter()
-            .for_each(|line| eprintln!("tapflow: {line}"));
-        eprintln!("tapflow: {}", tally.text());
+            .for_each(|line| crate::cli::say!("tapflow: {line}"));
+        crate::cli::say!("tapflow: {}", tally.text());
     }
 }
 

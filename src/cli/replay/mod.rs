@@ -28,6 +28,9 @@ use crate::fstrm::Dialect;
 use crate::shutdown::{self, Phase, Trigger};
 use crate::units::{Endpoint, Span};
 
+/// Longest wait for the collector to come to rest before the comparison begins.
+const REST_LIMIT: Duration = Duration::from_secs(5);
+
 /// What `replay` is told.
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -205,7 +208,8 @@ fn allow_files(wanted: u64) {
 
 async fn replay(args: &ReplayArgs, plan: &Plan, cargo: Cargo) -> anyhow::Result<Done> {
     let before = match &args.verify {
-        Some(address) => Some(verify::ledger(address).await?),
+        // What an earlier sender left on its way would be taken for ours.
+        Some(address) => Some(verify::at_rest(address, REST_LIMIT).await?),
         None => None,
     };
     let (trigger, signal) = shutdown::channel();
@@ -328,23 +332,24 @@ fn report(args: &ReplayArgs, done: &Done) -> std::io::Result<()> {
         return print_out(format!("{}\n", done.json(args.connections)).as_bytes());
     }
     for line in done.unreadable.iter().chain(&done.manifest.damage) {
-        eprintln!("tapflow: {line}");
+        crate::cli::say!("tapflow: {line}");
     }
     for (why, connections) in &done.sent.failed {
-        eprintln!(
+        crate::cli::say!(
             "tapflow: {}: {why} ({connections} of {})",
-            args.to, args.connections
+            args.to,
+            args.connections
         );
     }
     for difference in done.verdict.iter().flat_map(|v| &v.differences) {
-        eprintln!("tapflow: ledger: {difference}");
+        crate::cli::say!("tapflow: ledger: {difference}");
     }
     if args.quiet {
         return Ok(());
     }
     let tally = &done.manifest.tally;
     if tally.errors() > 0 {
-        eprintln!("tapflow: not sent: {}", tally.errors_text());
+        crate::cli::say!("tapflow: not sent: {}", tally.errors_text());
     }
     print_out(text(args, done).as_bytes())
 }

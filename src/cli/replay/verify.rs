@@ -50,6 +50,9 @@ pub(super) struct Verdict {
 /// # Errors
 /// No connection, no answer in time, or an answer that is no ledger.
 pub(super) async fn ledger(address: &str) -> anyhow::Result<Books> {
+    // People paste the address that `serve` prints.
+    let address = address.strip_prefix("http://").unwrap_or(address);
+    let address = address.split('/').next().unwrap_or(address);
     let answer = timeout(ANSWER_TIMEOUT, get(address, "/ledger"))
         .await
         .with_context(|| format!("no answer within {ANSWER_TIMEOUT:?}"))
@@ -57,6 +60,21 @@ pub(super) async fn ledger(address: &str) -> anyhow::Result<Books> {
         .with_context(|| format!("http://{address}/ledger"))?;
     serde_json::from_slice(&answer)
         .with_context(|| format!("http://{address}/ledger: the answer is no ledger"))
+}
+
+/// The ledger once nothing of earlier senders is in flight any more, or as it is after `limit`.
+///
+/// # Errors
+/// As [`ledger`].
+pub(super) async fn at_rest(address: &str, limit: Duration) -> anyhow::Result<Books> {
+    let give_up = Instant::now() + limit;
+    loop {
+        let now = ledger(address).await?;
+        if now.outputs.iter().all(|output| output.in_flight == 0) || Instant::now() >= give_up {
+            return Ok(now);
+        }
+        sleep(POLL).await;
+    }
 }
 
 /// The body of a page. HTTP/1.0, so that the answer ends with the connection and comes in one piece.
