@@ -21,7 +21,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// See [`say!`].
+/// Writes one line to standard error; an error is ignored, because nobody is there to be told.
 pub fn say_line(text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{text}");
