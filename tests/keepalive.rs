@@ -38,9 +38,11 @@ fn inside(host: &str, program: &str) -> Command {
 
 #[test]
 fn a_peer_whose_cable_is_pulled_is_closed_and_its_frames_are_kept() {
-    let has_ip = Command::new("ip").arg("-V").output().is_ok();
-    if !rustix::process::geteuid().is_root() || !has_ip {
-        println!("skipped: network namespaces need root and ip; apt-get install iproute2");
+    let has = |tool: &str| Command::new(tool).arg("-V").output().is_ok();
+    if !rustix::process::geteuid().is_root() || !["ip", "python3", "curl"].into_iter().all(has) {
+        println!(
+            "skipped: two hosts need root, ip, python3 and curl; apt-get install iproute2 python3 curl"
+        );
         return;
     }
     let hosts = ["c", "s"].map(|side| format!("tapflow-{side}-{}", std::process::id()));
