@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
+use tapflow::format::Format;
 use tapflow::ids::ConnId;
 use tapflow::outputs::options::{
-    DnstapOptions, FileOptions, Format, ForwardMode, OutputKind, OutputOptions, SendCompression,
+    DnstapOptions, FileOptions, ForwardMode, OutputKind, OutputOptions, SendCompression,
 };
 use tapflow::outputs::{OutputContext, build};
 use tapflow::pipeline::batch::{Batch, Origin};
@@ -182,13 +183,13 @@ fn main() {
         measure(
             "file text",
             4 * million,
-            file("text", Format::Text, SendCompression::Off),
+            file("text", Format::TEXT, SendCompression::Off),
         )
         .await;
         measure(
             "file json",
             4 * million,
-            file("json", Format::Json, SendCompression::Off),
+            file("json", Format::JSON, SendCompression::Off),
         )
         .await;
         for (name, compress, bulk) in [

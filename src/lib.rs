@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | 0 | [`wire`] [`ids`] [`units`] [`backoff`] [`shutdown`] [`log_limit`] [`telemetry`] | leaves |
 //! | 1 | [`fstrm`] [`dnstap`] [`dns`] [`pcap`] | protocols: bytes in, values out; no I/O, clock or log |
-//! | 2 | [`transport`] [`mod@format`] | sockets; records as text and JSON |
+//! | 2 | [`transport`] [`mod@format`] | sockets; records in every format |
 //! | 3 | [`link`] | one async driver a protocol |
 //! | 4 | [`pipeline`] | batch, ledger, queue, stage, fan, intake |
 //! | 5 | [`stages`] [`outputs`] [`http`] | the components |
@@ -71,6 +71,7 @@
 #![warn(missing_docs)]
 
 pub mod backoff;
+mod digits;
 pub mod ids;
 pub mod log_limit;
 pub mod shutdown;

@@ -10,6 +10,7 @@ const LAYERS: &[(u8, &[&str])] = &[
         0,
         &[
             "backoff",
+            "digits",
             "ids",
             "log_limit",
             "shutdown",

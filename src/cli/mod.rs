@@ -49,6 +49,8 @@ pub mod tree;
 
 /// Exit codes beyond 0 (well), 1 (failed) and 2 (wrong command line).
 pub mod exit {
+    /// The command line is wrong, in a way that only the command itself sees.
+    pub const USAGE: u8 = 2;
     /// Frames were lost, or two counts do not agree: the ledger or the report says where and why.
     pub const LOST: u8 = 3;
 }

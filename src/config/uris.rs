@@ -240,7 +240,8 @@ fn read<T>(text: &str, entry: impl Fn(&mut Config) -> Option<T>) -> Result<T, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outputs::options::{Format, QueuePolicy, SendCompression};
+    use crate::format::Format;
+    use crate::outputs::options::{QueuePolicy, SendCompression};
     use crate::transport::options::ListenerMode;
     use crate::units::ByteSize;
 
@@ -260,20 +261,22 @@ mod tests {
         assert_eq!(
             kind("stdout:json"),
             OutputKind::Stdout(StdoutOptions {
-                format: Format::Json,
-                utc: false
+                format: Format::JSON,
+                utc: false,
+                ..StdoutOptions::default()
             })
         );
         assert_eq!(
             kind("stdout:text?utc=true"),
             OutputKind::Stdout(StdoutOptions {
-                format: Format::Text,
-                utc: true
+                format: Format::TEXT,
+                utc: true,
+                ..StdoutOptions::default()
             })
         );
         let file = FileOptions {
             path: "/x y".into(),
-            format: Format::Json,
+            format: Format::JSON,
             rotate_size: ByteSize::mib(1),
             sync: true,
             ..FileOptions::default()

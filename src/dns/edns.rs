@@ -1,4 +1,6 @@
-//! EDNS: the OPT record of a message (RFC 6891).
+//! EDNS: the OPT record of a message (RFC 6891) and its options.
+
+use std::net::IpAddr;
 
 /// An OPT record, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,5 +101,100 @@ fn fits(code: u16, data: &[u8]) -> bool {
         // Extended DNS error (RFC 8914): a code, then text.
         15 => data.len() >= 2,
         _ => true,
+    }
+}
+
+/// An option of an OPT record, as what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EdnsOption<'a> {
+    /// Name server identifier (3, RFC 5001): any octets; empty asks for it.
+    Nsid(&'a [u8]),
+    /// Client subnet (8, RFC 7871).
+    ClientSubnet(ClientSubnet<'a>),
+    /// Expire (9, RFC 7314) in seconds; empty asks for it.
+    Expire(Option<u32>),
+    /// Cookie (10, RFC 7873): the client's eight octets, and the server's 8 to 32 or none.
+    Cookie {
+        /// The client's part.
+        client: &'a [u8],
+        /// The server's part; empty when the client knows none yet.
+        server: &'a [u8],
+    },
+    /// TCP keepalive (11, RFC 7828) in units of 100 ms; empty in a query.
+    Keepalive(Option<u16>),
+    /// Padding (12, RFC 7830), so many octets.
+    Padding(usize),
+    /// Extended DNS error (15, RFC 8914).
+    ExtendedError {
+        /// The code; see [`iana::extended_error_name`](crate::dns::iana::extended_error_name).
+        code: u16,
+        /// Text for people. UTF-8 is what it should be, any octets is what it is.
+        text: &'a [u8],
+    },
+    /// An option of a code that is not decoded here.
+    Other(&'a [u8]),
+    /// The length or shape is not one that the code allows.
+    Malformed(&'a [u8]),
+}
+
+/// A client subnet option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientSubnet<'a> {
+    /// Address family (IANA): 1 is IPv4, 2 is IPv6; 0 comes from stubs that ask for privacy.
+    pub family: u16,
+    /// Bits of the address that the question gives.
+    pub source_prefix: u8,
+    /// Bits that the answer depends on.
+    pub scope_prefix: u8,
+    /// As many octets as the prefix needs, and no more from senders that keep to RFC 7871.
+    pub address: &'a [u8],
+}
+
+impl ClientSubnet<'_> {
+    /// The address, the octets that were left out zero. `None` for families without one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self.family {
+            1 => Some(IpAddr::from(filled::<4>(self.address)?)),
+            2 => Some(IpAddr::from(filled::<16>(self.address)?)),
+            _ => None,
+        }
+    }
+}
+
+fn filled<const LEN: usize>(octets: &[u8]) -> Option<[u8; LEN]> {
+    let mut address = [0; LEN];
+    address.get_mut(..octets.len())?.copy_from_slice(octets);
+    Some(address)
+}
+
+impl<'a> EdnsOption<'a> {
+    /// Reads an option's data by its code.
+    pub fn parse(code: u16, data: &'a [u8]) -> Self {
+        if !fits(code, data) {
+            return Self::Malformed(data);
+        }
+        match (code, data) {
+            (3, id) => Self::Nsid(id),
+            (8, [high, low, source, scope, address @ ..]) => Self::ClientSubnet(ClientSubnet {
+                family: u16::from_be_bytes([*high, *low]),
+                source_prefix: *source,
+                scope_prefix: *scope,
+                address,
+            }),
+            (9, _) => Self::Expire(data.first_chunk().map(|octets| u32::from_be_bytes(*octets))),
+            (10, _) => {
+                let (client, server) = data.split_at_checked(8).unwrap_or((data, &[]));
+                Self::Cookie { client, server }
+            }
+            (11, _) => {
+                Self::Keepalive(data.first_chunk().map(|octets| u16::from_be_bytes(*octets)))
+            }
+            (12, _) => Self::Padding(data.len()),
+            (15, [high, low, text @ ..]) => Self::ExtendedError {
+                code: u16::from_be_bytes([*high, *low]),
+                text,
+            },
+            (_, data) => Self::Other(data),
+        }
     }
 }

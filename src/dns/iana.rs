@@ -312,6 +312,69 @@ fn write_or(out: &mut Vec<u8>, name: Option<&'static str>, prefix: &[u8], number
     }
 }
 
+/// Name of an EDNS option's code, `None` where IANA has none.
+pub const fn option_name(code: u16) -> Option<&'static str> {
+    Some(match code {
+        1 => "LLQ",
+        2 => "UL",
+        3 => "NSID",
+        5 => "DAU",
+        6 => "DHU",
+        7 => "N3U",
+        8 => "ECS",
+        9 => "EXPIRE",
+        10 => "COOKIE",
+        11 => "KEEPALIVE",
+        12 => "PADDING",
+        13 => "CHAIN",
+        14 => "KEY-TAG",
+        15 => "EDE",
+        16 => "CLIENT-TAG",
+        17 => "SERVER-TAG",
+        18 => "REPORT-CHANNEL",
+        19 => "ZONEVERSION",
+        _ => return None,
+    })
+}
+
+/// Meaning of an extended DNS error's code (RFC 8914, 4, and IANA's registry), `None` where IANA has none.
+pub const fn extended_error_name(code: u16) -> Option<&'static str> {
+    Some(match code {
+        0 => "Other Error",
+        1 => "Unsupported DNSKEY Algorithm",
+        2 => "Unsupported DS Digest Type",
+        3 => "Stale Answer",
+        4 => "Forged Answer",
+        5 => "DNSSEC Indeterminate",
+        6 => "DNSSEC Bogus",
+        7 => "Signature Expired",
+        8 => "Signature Not Yet Valid",
+        9 => "DNSKEY Missing",
+        10 => "RRSIGs Missing",
+        11 => "No Zone Key Bit Set",
+        12 => "NSEC Missing",
+        13 => "Cached Error",
+        14 => "Not Ready",
+        15 => "Blocked",
+        16 => "Censored",
+        17 => "Filtered",
+        18 => "Prohibited",
+        19 => "Stale NXDomain Answer",
+        20 => "Not Authoritative",
+        21 => "Not Supported",
+        22 => "No Reachable Authority",
+        23 => "Network Error",
+        24 => "Invalid Data",
+        25 => "Signature Expired before Valid",
+        26 => "Too Early",
+        27 => "Unsupported NSEC3 Iterations Value",
+        28 => "Unable to conform to policy",
+        29 => "Synthesized",
+        30 => "Invalid Query Type",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

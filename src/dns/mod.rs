@@ -1,13 +1,15 @@
 //! The DNS message inside a dnstap event: header, first question, EDNS and the message's structure, borrowed.
 //!
-//! Not a resolver's library: nothing here builds messages or turns records into text. What it does, it does on
-//! octets from anyone, without allocation and with bounded work.
+//! Not a resolver's library: nothing here asks or answers. What it does, it does on octets from anyone, without
+//! allocation and with bounded work.
 //!
 //! | ask | cost | type |
 //! |---|---|---|
 //! | id, flags, opcode, counts | 12 octets read | [`Header`] |
 //! | the first question | one walk over its name | [`DnsView`], [`Question`], [`Name`] |
 //! | EDNS, extended rcode | one walk over the records' headers | [`DnsView::edns`], [`DnsView::rcode`] |
+//! | every question, every record | one walk over them | [`Questions`], [`Records`], [`Record`] |
+//! | a record's data as text | one walk over them | [`present`] |
 //! | is the whole message well formed | one walk over everything | [`DnsView::walk`], [`Malformed`] |
 //!
 //! A message that cannot be read costs only its own fields: a [`DnsError`] names a [`Malformed`] reason from a
@@ -30,14 +32,17 @@ pub mod header;
 pub mod iana;
 pub mod name;
 mod octets;
+pub mod present;
 pub mod question;
 mod rdata;
+pub mod records;
 pub mod walk;
 
-pub use edns::Edns;
+pub use edns::{ClientSubnet, Edns, EdnsOption};
 pub use error::{DnsError, Malformed};
 pub use fuzz::fuzz_message;
 pub use header::Header;
 pub use name::{Name, NameBuf, NameTextError};
 pub use question::{DnsView, Question};
+pub use records::{Questions, Record, Records, Section};
 pub use walk::Walk;

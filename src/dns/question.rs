@@ -5,6 +5,7 @@ use crate::dns::error::{DnsError, Malformed};
 use crate::dns::header::Header;
 use crate::dns::name::Name;
 use crate::dns::octets::u16_at;
+use crate::dns::records::{Questions, Records};
 use crate::dns::walk::{self, Walk};
 
 /// A question: what is asked about which name. In an UPDATE, the zone (RFC 2136, 2.3).
@@ -102,6 +103,21 @@ impl<'a> DnsView<'a> {
     pub fn rcode(&self) -> u16 {
         let high = self.edns().map_or(0, |edns| edns.ext_rcode);
         u16::from(high) << 4 | u16::from(self.header.rcode())
+    }
+
+    /// Every question, one after the other.
+    pub fn questions(&self) -> Questions<'a> {
+        Questions::new(self.message, self.header)
+    }
+
+    /// Every record of every section, one after the other.
+    pub fn records(&self) -> Records<'a> {
+        let mut questions = self.questions();
+        questions.by_ref().for_each(drop);
+        match questions.stop() {
+            Some(error) => Records::none(self.message, error),
+            None => Records::new(self.message, self.header, questions.offset()),
+        }
     }
 
     /// Checks the whole message: every question, record, name and EDNS option.

@@ -3,13 +3,9 @@
 use crate::dns::edns::Edns;
 use crate::dns::error::{DnsError, Malformed};
 use crate::dns::header::Header;
-use crate::dns::name::Name;
 use crate::dns::octets::u16_at;
-use crate::dns::question::{Question, type_and_class};
-use crate::dns::rdata;
-
-/// Opcode of a dynamic update (RFC 2136), in which records without data are well formed.
-const OPCODE_UPDATE: u8 = 5;
+use crate::dns::question::type_and_class;
+use crate::dns::records::{Fixed, Questions, Record, Records, Section};
 
 /// What [`DnsView::walk`](crate::dns::DnsView::walk) found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,99 +52,50 @@ impl<'a> Walk<'a> {
 
     /// Walks every section. The offset of the end, or what stops the walk.
     fn sections(&mut self, message: &'a [u8], header: Header) -> Result<usize, DnsError> {
-        let mut at = Header::LEN;
-        for _ in 0..header.questions {
-            at = Question::parse(message, at)?.1;
-            self.questions += 1;
+        let mut questions = Questions::new(message, header);
+        self.questions = questions.by_ref().map(|_| 1).sum();
+        if let Some(error) = questions.stop() {
+            return Err(error);
         }
-        let counts = [header.answers, header.authorities, header.additionals];
-        for (section, count) in counts.into_iter().enumerate() {
-            for _ in 0..count {
-                if at >= message.len() {
-                    if !header.is_truncated() {
-                        self.note(Malformed::RecordsMissing, at);
-                    }
-                    return Ok(at);
-                }
-                at = self.record(message, header, section, at)?;
-                match section {
-                    0 => self.answers += 1,
-                    1 => self.authorities += 1,
-                    _ => self.additionals += 1,
-                }
+        let mut records = Records::new(message, header, questions.offset());
+        for record in records.by_ref() {
+            self.record(&record);
+        }
+        match records.stop() {
+            // Nothing follows, so there is nothing to measure either.
+            Some(error) if error.reason == Malformed::RecordsMissing => {
+                self.note(error.reason, error.offset);
+                Ok(records.offset())
             }
+            Some(error) => Err(error),
+            None => Ok(records.offset()),
         }
-        Ok(at)
     }
 
-    /// Checks the record at `at` and says where it ends.
-    fn record(
-        &mut self,
-        message: &'a [u8],
-        header: Header,
-        section: usize,
-        at: usize,
-    ) -> Result<usize, DnsError> {
-        let (owner, end) = Name::parse(message, at)?;
-        let cut = DnsError::new(Malformed::RecordCut, end);
-        let record = Fixed::parse(message, end).ok_or(cut)?;
-        let Some(data) = message.get(record.start..record.end) else {
-            return Err(DnsError::new(Malformed::RdataOverrun, record.start));
-        };
-        if record.rtype == Edns::RTYPE {
-            // The root's one octet, not a pointer to one: RFC 6891, 6.1.2.
-            if section != 2 || !owner.is_root() || owner.as_wire().is_none() {
-                self.note(Malformed::OptPlace, at);
-            } else if self.edns.is_some() {
-                self.note(Malformed::OptRepeated, at);
-            } else {
-                let edns = Edns::from_record(record.class, record.ttl, data);
-                if let Some(offset) = edns.malformed_option() {
-                    self.note(Malformed::EdnsOption, record.start + offset);
-                }
-                self.edns = Some(edns);
-            }
-        } else {
-            let empty_in_update = data.is_empty() && header.opcode() == OPCODE_UPDATE;
-            if !empty_in_update
-                && !rdata::fits(
-                    message,
-                    record.start,
-                    record.end,
-                    record.rtype,
-                    record.class,
-                )
-            {
-                self.note(Malformed::Rdata, record.start);
-            }
-        }
-        Ok(record.end)
-    }
-}
-
-/// What follows a record's owner: type, class, TTL and where its data are.
-#[derive(Clone, Copy)]
-struct Fixed {
-    rtype: u16,
-    class: u16,
-    ttl: u32,
-    start: usize,
-    end: usize,
-}
-
-impl Fixed {
+    /// Counts a record and checks what is in it.
     #[inline]
-    fn parse(message: &[u8], at: usize) -> Option<Self> {
-        let (_, rest) = message.split_at_checked(at)?;
-        let &[a, b, c, d, e, f, g, h, i, j] = rest.first_chunk::<10>()?;
-        let start = at + 10;
-        Some(Self {
-            rtype: u16::from_be_bytes([a, b]),
-            class: u16::from_be_bytes([c, d]),
-            ttl: u32::from_be_bytes([e, f, g, h]),
-            start,
-            end: start + usize::from(u16::from_be_bytes([i, j])),
-        })
+    fn record(&mut self, record: &Record<'a>) {
+        match record.section {
+            Section::Answer => self.answers += 1,
+            Section::Authority => self.authorities += 1,
+            Section::Additional => self.additionals += 1,
+        }
+        let Some(edns) = record.edns() else {
+            if !record.is_well_formed() {
+                self.note(Malformed::Rdata, record.data_offset());
+            }
+            return;
+        };
+        if !record.is_opt_in_place() {
+            self.note(Malformed::OptPlace, record.offset());
+        } else if self.edns.is_some() {
+            self.note(Malformed::OptRepeated, record.offset());
+        } else {
+            if let Some(offset) = edns.malformed_option() {
+                self.note(Malformed::EdnsOption, record.data_offset() + offset);
+            }
+            self.edns = Some(edns);
+        }
     }
 }
 

@@ -41,12 +41,38 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::digits;
 use crate::dns::name::{decimal_digits, is_bare};
 use crate::dns::{DnsError, DnsView, Edns, Header, Name, iana};
 use crate::dnstap::{
     DecodeReason, DnstapView, Message, Oddities, Policy, PolicyAction, PolicyMatch, Timestamp,
 };
-use crate::format::{Source, digits};
+use crate::format::{Kind, Line, Shape, Source};
+
+/// The format.
+pub static KIND: Kind = Kind {
+    name: "json",
+    aliases: &[],
+    about: "one JSON object a line, all that the frame holds",
+    extension: "jsonl",
+    shape: Shape::Lines,
+    has_local_times: false,
+    has_fields: false,
+    make: |_| Ok(Box::new(Json)),
+};
+
+struct Json;
+
+impl Line for Json {
+    fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        view: &DnstapView<'_>,
+        source: Source<'_>,
+    ) -> Result<(), DecodeReason> {
+        write(out, view, &source)
+    }
+}
 
 /// Appends `view` as one line of JSON, line feed included.
 ///

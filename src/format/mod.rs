@@ -10,13 +10,14 @@
 //! [`DnstapView::classify`]: crate::dnstap::DnstapView::classify
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
-mod digits;
+mod choice;
 mod fuzz;
 pub mod json;
 pub mod quiet;
 
 use std::time::SystemTime;
 
+pub use choice::{Format, FormatError, Kind, Line, Settings, Shape};
 pub use fuzz::fuzz_payload;
 
 /// How a record came to us, as far as that is known.

@@ -33,12 +33,40 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::digits;
 use crate::dns::name::{decimal_digits, is_bare};
 use crate::dns::{DnsView, Name, iana};
 use crate::dnstap::{
     DecodeReason, DnstapView, Message, MessageType, SocketProtocol, Timestamp as Sent,
 };
-use crate::format::digits;
+use crate::format::{Kind, Line, Shape, Source};
+
+/// The format.
+pub static KIND: Kind = Kind {
+    name: "text",
+    aliases: &["quiet"],
+    about: "golang-dnstap's dnstap -q: one short line a record",
+    extension: "txt",
+    shape: Shape::Lines,
+    has_local_times: true,
+    has_fields: false,
+    make: |settings| Ok(Box::new(Quiet { utc: settings.utc })),
+};
+
+struct Quiet {
+    utc: bool,
+}
+
+impl Line for Quiet {
+    fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        view: &DnstapView<'_>,
+        _source: Source<'_>,
+    ) -> Result<(), DecodeReason> {
+        write(out, view, self.utc)
+    }
+}
 
 /// Appends `view` as one line, line feed included. The time of day is UTC or local.
 ///

@@ -6,10 +6,12 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
+use bytes::Bytes;
+
+use crate::format::{Format, FormatError, Settings, Shape};
 use crate::fstrm::ContentType;
 use crate::fstrm::Control;
 use crate::fstrm::ControlKind;
-use crate::outputs::options::Format;
 
 /// Longest control frame that is taken for one when a file is examined, as its length word counts.
 const CONTROL_LEN_MAX: u32 = 4064;
@@ -26,14 +28,11 @@ static STOP: LazyLock<Vec<u8>> =
     LazyLock::new(|| Control::plain(ControlKind::Stop).to_bytes().to_vec());
 
 /// What wraps the frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Container {
-    /// START, data, STOP.
-    Fstrm,
-    /// Lines of text: nothing around them.
-    Text,
-    /// Lines of JSON: nothing around them.
-    Json,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Container {
+    shape: Shape,
+    extension: &'static str,
+    head: Bytes,
 }
 
 /// What a file that was not closed holds.
@@ -47,54 +46,66 @@ pub struct Whole {
     pub ended: bool,
 }
 
-impl From<Format> for Container {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Fstrm => Self::Fstrm,
-            Format::Text => Self::Text,
-            Format::Json => Self::Json,
+impl Container {
+    /// That of Frame Streams.
+    pub fn fstrm() -> Self {
+        Self {
+            shape: Shape::Fstrm,
+            extension: "fstrm",
+            head: Bytes::from_static(&START),
         }
     }
-}
 
-impl Container {
-    /// Every container.
-    pub const ALL: [Self; 3] = [Self::Fstrm, Self::Text, Self::Json];
+    /// That of a format.
+    ///
+    /// # Errors
+    /// A field that there is not.
+    pub fn new(format: &Format, settings: &Settings) -> Result<Self, FormatError> {
+        let Some(mut line) = format.line(settings)? else {
+            return Ok(Self::fstrm());
+        };
+        let mut head = Vec::new();
+        line.begin(&mut head);
+        Ok(Self {
+            shape: format.shape(),
+            extension: format.extension(),
+            head: head.into(),
+        })
+    }
 
     /// The ending of a file's name, without the dot.
-    pub const fn extension(self) -> &'static str {
-        match self {
-            Self::Fstrm => "fstrm",
-            Self::Text => "txt",
-            Self::Json => "jsonl",
-        }
+    pub const fn extension(&self) -> &'static str {
+        self.extension
     }
 
     /// The bytes before the first frame.
-    pub fn head(self) -> &'static [u8] {
-        match self {
-            Self::Fstrm => &START,
-            Self::Text | Self::Json => &[],
-        }
+    pub const fn head(&self) -> &Bytes {
+        &self.head
     }
 
     /// The bytes after the last frame.
-    pub fn tail(self) -> &'static [u8] {
-        match self {
-            Self::Fstrm => &STOP,
-            Self::Text | Self::Json => &[],
-        }
+    pub fn tail(&self) -> &'static [u8] {
+        tail(self.shape)
     }
+}
 
-    /// Examines a file from its beginning: `None` when it is not one of these at all.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn examine(self, file: &File) -> io::Result<Option<Whole>> {
-        match self {
-            Self::Fstrm => examine_frames(file),
-            Self::Text | Self::Json => examine_lines(file).map(Some),
-        }
+/// The bytes after the last frame of a file of this shape.
+pub fn tail(shape: Shape) -> &'static [u8] {
+    match shape {
+        Shape::Fstrm => &STOP,
+        Shape::Lines | Shape::Pcap => &[],
+    }
+}
+
+/// Examines a file from its beginning: `None` when it is not of this shape at all.
+///
+/// # Errors
+/// Those of reading.
+pub fn examine(shape: Shape, file: &File) -> io::Result<Option<Whole>> {
+    match shape {
+        Shape::Fstrm => examine_frames(file),
+        Shape::Lines => examine_lines(file).map(Some),
+        Shape::Pcap => examine_packets(file),
     }
 }
 
@@ -153,6 +164,48 @@ fn read_u32(reader: &mut impl Read) -> io::Result<Option<u32>> {
     }
 }
 
+/// Octets of a pcap file before its first packet, and of a packet before its data.
+const PCAP_HEAD: u64 = 24;
+const PACKET_HEAD: usize = 16;
+
+/// Magic of the pcap files that we write: nanoseconds, least octet first.
+const PCAP_MAGIC: [u8; 4] = 0xa1b2_3c4d_u32.to_le_bytes();
+
+/// Walks over the packets; only their lengths are looked at.
+fn examine_packets(file: &File) -> io::Result<Option<Whole>> {
+    let size = file.metadata()?.len();
+    let mut whole = Whole {
+        len: size.min(PCAP_HEAD),
+        frames: 0,
+        ended: true,
+    };
+    let mut reader = BufReader::with_capacity(READ_BYTES, file);
+    let mut head = [0; PCAP_HEAD as usize];
+    let head = head
+        .get_mut(..size.min(PCAP_HEAD) as usize)
+        .unwrap_or_default();
+    reader.read_exact(head)?;
+    let magic = head.get(..4).unwrap_or(head);
+    if !PCAP_MAGIC.starts_with(magic) {
+        return Ok(None);
+    }
+    let mut packet = [0; PACKET_HEAD];
+    while size - whole.len >= PACKET_HEAD as u64 {
+        reader.read_exact(&mut packet)?;
+        let [.., a, b, c, d, _, _, _, _] = packet;
+        let len = u32::from_le_bytes([a, b, c, d]);
+        let end = whole.len + PACKET_HEAD as u64 + u64::from(len);
+        // Every packet has an address at least; a power cut can leave zeros where it should be.
+        if len == 0 || end > size {
+            break;
+        }
+        reader.seek_relative(i64::from(len))?;
+        whole.len = end;
+        whole.frames += 1;
+    }
+    Ok(Some(whole))
+}
+
 /// Finds the last newline, from the end.
 fn examine_lines(file: &File) -> io::Result<Whole> {
     let mut end = file.metadata()?.len();
@@ -209,7 +262,7 @@ mod tests {
                 ended: pieces == 4,
             };
             assert_eq!(
-                Container::Fstrm.examine(&file(&bytes[..cut])).unwrap(),
+                examine(Shape::Fstrm, &file(&bytes[..cut])).unwrap(),
                 Some(want),
                 "cut at {cut}"
             );
@@ -240,9 +293,40 @@ mod tests {
             ("data without START", [frame; 10].concat(), None),
             ("nothing", vec![], Some((0, 0, false))),
         ] {
-            let got = Container::Fstrm.examine(&file(&bytes)).unwrap();
+            let got = examine(Shape::Fstrm, &file(&bytes)).unwrap();
             assert_eq!(got.map(|w| (w.len, w.frames, w.ended)), want, "{name}");
         }
+    }
+
+    #[test]
+    fn finds_the_last_whole_packet_at_every_cut() {
+        let packet =
+            |data: &[u8]| [&[0; 8][..], &[data.len() as u8, 0, 0, 0], &[0; 4], data].concat();
+        let head = [&PCAP_MAGIC[..], &[0; 20]].concat();
+        let pieces = [head, packet(b"one"), packet(b"three")];
+        let bytes = pieces.concat();
+        for cut in 0..=bytes.len() {
+            let mut ends = pieces.iter().scan(0, |end, piece| {
+                *end += piece.len();
+                Some(*end)
+            });
+            let whole = ends.clone().take_while(|end| *end <= cut).last();
+            let frames = ends.by_ref().take_while(|end| *end <= cut).count();
+            let got = examine(Shape::Pcap, &file(&bytes[..cut])).unwrap().unwrap();
+            assert_eq!(
+                (got.len, got.frames),
+                (whole.unwrap_or(cut) as u64, frames.saturating_sub(1) as u64),
+                "cut at {cut}"
+            );
+        }
+        assert_eq!(
+            examine(
+                Shape::Pcap,
+                &file(b"not a capture, but long enough for one")
+            )
+            .unwrap(),
+            None
+        );
     }
 
     #[test]
@@ -255,8 +339,7 @@ mod tests {
             ("a\nb\ncut", 4),
             (&*format!("a\n{torn}"), 2),
         ] {
-            let got = Container::Json
-                .examine(&file(text.as_bytes()))
+            let got = examine(Shape::Lines, &file(text.as_bytes()))
                 .unwrap()
                 .unwrap();
             assert_eq!((got.len, got.frames > 0), (want, want > 0));

@@ -3,7 +3,7 @@
 //! ```text
 //!   Lane ─▶ Queue ─▶ Driver { Encoder ─▶ Outbox ─▶ Sink }      null: a lane that needs none of it
 //!
-//!   encode/   frames  compressed  lines (text, JSON)             batch  ─▶ chunks
+//!   encode/   frames  compressed  lines (records)                batch  ─▶ chunks
 //!   sink/     file  stdout  forward                              chunks ─▶ a place
 //! ```
 //! The [driver](driver::Driver) receives, gathers, settles the ledger, keeps the timers and stops; so a further sink writes
@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
 use crate::backoff::Backoff;
+use crate::format::FormatError;
 use crate::fstrm::Dialect;
 use crate::link::sender::SenderOptions;
 use crate::outputs::container::Container;
@@ -89,6 +90,16 @@ pub struct OutputError {
 }
 
 impl OutputError {
+    /// A format that cannot be had; `check-config` finds these before.
+    fn format(output: &str) -> impl FnOnce(FormatError) -> Self {
+        let output = output.to_owned();
+        move |error| Self {
+            output,
+            what: "its format cannot be had".to_owned(),
+            source: io::Error::new(io::ErrorKind::InvalidInput, error),
+        }
+    }
+
     fn because(output: &str, what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let (output, what) = (output.to_owned(), what.into());
         move |source| Self {
@@ -130,27 +141,26 @@ pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts
         OutputKind::Stdout(o) => {
             let fd = stdout_fd()
                 .map_err(OutputError::because(name, "standard output cannot be used"))?;
-            let sink = Stdout::new(
-                name,
-                fd,
-                Container::from(o.format),
-                ctx.signal.clone(),
-                meter,
-            );
+            let settings = o.settings();
+            let container =
+                Container::new(&o.format, &settings).map_err(OutputError::format(name))?;
+            let sink = Stdout::new(name, fd, container, ctx.signal.clone(), meter);
             Pair {
-                encoder: encode::build(o.format, o.utc),
+                encoder: encode::build(&o.format, &settings).map_err(OutputError::format(name))?,
                 sink: Box::new(sink),
                 blocking: true,
             }
         }
         OutputKind::File(o) => {
             let dir = folder(&o.path, &ctx.data_dir);
-            let sink = file(name, o, dir.clone(), ctx, meter).map_err(OutputError::because(
-                name,
-                format!("the folder {} cannot be used", dir.display()),
-            ))?;
+            let settings = o.settings();
+            let container =
+                Container::new(&o.format, &settings).map_err(OutputError::format(name))?;
+            let sink = file(name, o, container, dir.clone(), ctx, meter).map_err(
+                OutputError::because(name, format!("the folder {} cannot be used", dir.display())),
+            )?;
             Pair {
-                encoder: encode::build(o.format, o.utc),
+                encoder: encode::build(&o.format, &settings).map_err(OutputError::format(name))?,
                 sink: Box::new(sink),
                 blocking: true,
             }
@@ -211,6 +221,7 @@ fn folder(path: &Path, data_dir: &Path) -> PathBuf {
 fn file(
     name: &str,
     o: &FileOptions,
+    container: Container,
     dir: PathBuf,
     ctx: &OutputContext,
     meter: Meter,
@@ -227,13 +238,7 @@ fn file(
         keep: usize::try_from(o.keep_files).ok().filter(|n| *n > 0),
         sync: o.sync,
     };
-    FileSink::new(
-        Container::from(o.format),
-        rotation,
-        finish,
-        ctx.signal.clone(),
-        meter,
-    )
+    FileSink::new(container, rotation, finish, ctx.signal.clone(), meter)
 }
 
 fn forward_options(o: &DnstapOptions) -> ForwardOptions {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::{Format, Settings};
 use crate::units::{ByteSize, Endpoint, Span};
 
 /// One `[[output]]`: what every output has, and the settings of its `type`.
@@ -98,18 +99,6 @@ impl OutputKind {
 #[serde(deny_unknown_fields, default)]
 pub struct NullOptions {}
 
-/// How frames are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// Frame Streams, the frames as they came: START, data, STOP.
-    Fstrm,
-    /// One line a frame, in the short form other dnstap tools use.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 /// A compression that an output writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -132,15 +121,28 @@ pub enum SendCompression {
 pub struct StdoutOptions {
     /// How frames are written.
     pub format: Format,
-    /// Times in UTC in the text format; else in the machine's time zone.
+    /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
+    /// The fields of csv and tsv, in order. Empty: their usual ones.
+    pub fields: Vec<String>,
+}
+
+impl StdoutOptions {
+    /// What is set about the format.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
+    }
 }
 
 impl Default for StdoutOptions {
     fn default() -> Self {
         Self {
-            format: Format::Text,
+            format: Format::TEXT,
             utc: false,
+            fields: Vec::new(),
         }
     }
 }
@@ -163,10 +165,22 @@ pub struct FileOptions {
     pub keep_files: u32,
     /// Compression of a file once it is closed.
     pub compress: SendCompression,
-    /// Times in UTC in the text format; else in the machine's time zone.
+    /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
+    /// The fields of csv and tsv, in order. Empty: their usual ones.
+    pub fields: Vec<String>,
     /// Wait for the disk (`fsync`) when a file is closed, before it gets its final name.
     pub sync: bool,
+}
+
+impl FileOptions {
+    /// What is set about the format.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
+    }
 }
 
 impl Default for FileOptions {
@@ -180,6 +194,7 @@ impl Default for FileOptions {
             keep_files: 48,
             compress: SendCompression::Zstd,
             utc: false,
+            fields: Vec::new(),
             sync: false,
         }
     }

@@ -1,6 +1,7 @@
 //! Stages in a running service: what they take out is counted exactly, and what they let through is untouched.
 
-use tapflow::outputs::options::{FileOptions, Format, OutputKind, SendCompression};
+use tapflow::format::Format;
+use tapflow::outputs::options::{FileOptions, OutputKind, SendCompression};
 use tapflow::stages::options::{
     DecodeOptions, FilterOptions, SampleBy, SampleOptions, StageOptions,
 };

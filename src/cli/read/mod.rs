@@ -18,7 +18,7 @@ use crate::cli::input::{Ending, Fault, Input, Options, Place, Step, Tally};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::terms::Term;
 use crate::cli::tree;
-use crate::outputs::encode::lines::{Json, Line, Quiet};
+use crate::format::{Format, FormatError, Settings};
 
 /// What `read` is told.
 #[derive(Debug, Args)]
@@ -58,8 +58,11 @@ pub struct ReadArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// What a record becomes
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, default_value_t = Format::TEXT, value_name = "FORMAT", long_help = formats())]
     pub format: Format,
+    /// Fields of csv and tsv, separated by commas, in this order
+    #[arg(long, value_delimiter = ',', value_name = "FIELD,…")]
+    pub fields: Vec<String>,
     /// Stop after so many records were shown
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
@@ -81,25 +84,6 @@ pub struct ReadArgs {
     pub quiet: bool,
 }
 
-/// What a record becomes. Every format there is has its line in [`Format::line`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// golang-dnstap's quiet line
-    Text,
-    /// One object a line
-    Json,
-}
-
-impl Format {
-    /// What writes a record in this format.
-    pub fn line(self, utc: bool) -> Box<dyn Line> {
-        match self {
-            Self::Text => Box::new(Quiet { utc }),
-            Self::Json => Box::new(Json),
-        }
-    }
-}
-
 /// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Report {
@@ -107,6 +91,15 @@ pub enum Report {
     Text,
     /// One object
     Json,
+}
+
+/// The help of `--format`.
+fn formats() -> String {
+    let mut text = String::from("What a record becomes:");
+    for kind in Format::kinds() {
+        text.push_str(&format!("\n- {}: {}", kind.name, kind.about));
+    }
+    text
 }
 
 /// How the reading went, beside what was counted.
@@ -131,12 +124,23 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
     let eager = args.follow
         || args.files.iter().any(|file| file == Path::new("-"))
         || io::stdout().is_terminal();
-    let mut printer = Printer::new(
-        args.format.line(args.utc),
-        args.filters.clone(),
-        args.limit,
-        eager,
-    );
+    let settings = Settings {
+        utc: args.utc,
+        fields: args.fields.clone(),
+    };
+    let line = args.format.line(&settings).and_then(|line| {
+        line.ok_or_else(|| {
+            FormatError("fstrm is no format to read: tapflow convert writes Frame Streams".into())
+        })
+    });
+    let line = match line {
+        Ok(line) => line,
+        Err(error) => {
+            crate::cli::say!("tapflow: {error}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let mut printer = Printer::new(line, args.filters.clone(), args.limit, eager);
     let mut outcome = Outcome::default();
     let flow = if args.follow {
         let [file] = args.files.as_slice() else {

@@ -7,10 +7,9 @@ use std::time::SystemTime;
 use crate::cli::input::Tally;
 use crate::cli::terms::Term;
 use crate::dnstap::DecodeReason;
-use crate::format::Source;
+use crate::format::{Line, Source};
 use crate::fstrm::Frames;
 use crate::ids::ConnId;
-use crate::outputs::encode::lines::Line;
 use crate::pipeline::batch::Origin;
 use crate::pipeline::stage::Record;
 
@@ -47,12 +46,15 @@ impl Printer {
         limit: Option<u64>,
         eager: bool,
     ) -> Self {
+        let mut line = line;
+        let mut out = Vec::with_capacity(2 * WRITE_BYTES);
+        line.begin(&mut out);
         Self {
             line,
             terms,
             left: limit,
             eager,
-            out: Vec::with_capacity(2 * WRITE_BYTES),
+            out,
             tally: Tally::default(),
             origin: Origin {
                 conn: ConnId::next(),

@@ -3,7 +3,8 @@
 use super::{Unread, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
-use crate::outputs::options::{DnstapOptions, FileOptions, Format, OutputKind, OutputOptions};
+use crate::format::{Format, Settings};
+use crate::outputs::options::{DnstapOptions, FileOptions, OutputKind, OutputOptions};
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
 use crate::units::{ByteSize, Endpoint};
 
@@ -34,7 +35,9 @@ pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Prob
         queue(output, largest_batch, &place, problems);
         match &output.kind {
             OutputKind::Null(_) => {}
-            OutputKind::Stdout(stdout) => utc(stdout.utc, stdout.format, &place, problems),
+            OutputKind::Stdout(stdout) => {
+                format(&stdout.format, &stdout.settings(), &place, problems)
+            }
             OutputKind::File(file) => self::file(file, &place, problems),
             OutputKind::Dnstap(dnstap) if !unread.is(&format!("{place}.to")) => {
                 forward(dnstap, config, &place, problems)
@@ -92,10 +95,16 @@ fn queue(output: &OutputOptions, largest_batch: u64, place: &str, problems: &mut
     }
 }
 
-fn utc(utc: bool, format: Format, place: &str, problems: &mut Vec<Problem>) {
-    if utc && format != Format::Text {
-        let what = "`utc` is about the text format, and means nothing to this one";
+fn format(format: &Format, settings: &Settings, place: &str, problems: &mut Vec<Problem>) {
+    if settings.utc && !format.has_local_times() {
+        let what = "`utc` is about formats that show local time, and means nothing to this one";
         problems.push(Problem::warning(format!("{place}.utc"), what).fix("leave it away"));
+    }
+    if !settings.fields.is_empty() && !format.has_fields() {
+        let what = "`fields` is about formats with chosen fields, and means nothing to this one";
+        problems.push(Problem::warning(format!("{place}.fields"), what).fix("leave it away"));
+    } else if let Err(error) = format.line(settings) {
+        problems.push(Problem::error(format!("{place}.fields"), error.to_string()));
     }
 }
 
@@ -144,7 +153,7 @@ fn file(file: &FileOptions, place: &str, problems: &mut Vec<Problem>) {
             Problem::warning(format!("{place}.rotate_time"), what).fix("the default is \"1h\""),
         );
     }
-    utc(file.utc, file.format, place, problems);
+    format(&file.format, &file.settings(), place, problems);
 }
 
 fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut Vec<Problem>) {

@@ -1,71 +1,32 @@
-//! Formats of one line a frame.
+//! Frames as records of a text format, or any other that stands record by record.
 
 use crate::dnstap::{DecodeReason, DnstapView};
-use crate::format::{Source, json, quiet};
+use crate::format::{Line, Source};
 use crate::link::outbox::{Chunk, Layout, Outbox};
 use crate::outputs::encode::Encoder;
 use crate::pipeline::batch::Batch;
 
-/// One format that gives a line, with its newline, for each record.
-pub trait Line: Send {
-    /// Appends the line, or says why the frame is no record; nothing is appended then.
-    fn write(
-        &self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        source: Source<'_>,
-    ) -> Result<(), DecodeReason>;
-}
-
-/// The short text form.
-#[derive(Debug)]
-pub struct Quiet {
-    /// Times in UTC rather than in the machine's time zone.
-    pub utc: bool,
-}
-
-impl Line for Quiet {
-    fn write(
-        &self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        _source: Source<'_>,
-    ) -> Result<(), DecodeReason> {
-        quiet::write(out, view, self.utc)
-    }
-}
-
-/// One JSON object a line.
-#[derive(Debug)]
-pub struct Json;
-
-impl Line for Json {
-    fn write(
-        &self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        source: Source<'_>,
-    ) -> Result<(), DecodeReason> {
-        json::write(out, view, &source)
-    }
-}
-
-/// Encodes with a [`Line`]. A frame whose payload is not dnstap at all has no line.
-#[derive(Debug)]
-pub struct Lines<L> {
-    line: L,
+/// Encodes with a [`Line`]. A frame that is no record has none.
+pub struct Lines {
+    line: Box<dyn Line>,
     /// Bytes a byte of input became in the last batch, in eighths: so that the next buffer is allocated once.
     eighths: usize,
 }
 
-impl<L: Line> Lines<L> {
+impl Lines {
     /// An encoder with this format.
-    pub fn new(line: L) -> Self {
+    pub fn new(line: Box<dyn Line>) -> Self {
         Self { line, eighths: 16 }
     }
 }
 
-impl<L: Line> Encoder for Lines<L> {
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").finish_non_exhaustive()
+    }
+}
+
+impl Encoder for Lines {
     fn encode(&mut self, batch: &Batch, outbox: &mut Outbox) -> u64 {
         let source = Source {
             received: Some(batch.received),

@@ -1,10 +1,11 @@
 //! Encoders: what an output writes for a batch.
 //!
 //! An encoder turns a batch into [chunks](crate::link::outbox::Chunk) and knows nothing of where they go. A new format is one
-//! file here and one line in [`build`].
+//! file in [`format`](mod@crate::format) and needs nothing here.
 
+use crate::format::{Format, FormatError, Settings};
 use crate::link::outbox::Outbox;
-use crate::outputs::options::{Format, SendCompression};
+use crate::outputs::options::SendCompression;
 use crate::pipeline::batch::Batch;
 
 pub mod compressed;
@@ -18,13 +19,15 @@ pub trait Encoder: Send {
     fn encode(&mut self, batch: &Batch, outbox: &mut Outbox) -> u64;
 }
 
-/// The encoder of a format that goes to files and standard output. `utc`: times in UTC where the format is for people.
-pub fn build(format: Format, utc: bool) -> Box<dyn Encoder> {
-    match format {
-        Format::Fstrm => Box::new(frames::Passthrough),
-        Format::Text => Box::new(lines::Lines::new(lines::Quiet { utc })),
-        Format::Json => Box::new(lines::Lines::new(lines::Json)),
-    }
+/// The encoder of a format that goes to files and standard output.
+///
+/// # Errors
+/// A field that there is not.
+pub fn build(format: &Format, settings: &Settings) -> Result<Box<dyn Encoder>, FormatError> {
+    Ok(match format.line(settings)? {
+        None => Box::new(frames::Passthrough),
+        Some(line) => Box::new(lines::Lines::new(line)),
+    })
 }
 
 /// The encoder of a Frame Streams connection.

@@ -116,7 +116,7 @@ impl Stdout {
     }
 
     /// The container's first or last bytes.
-    fn write_mark(&mut self, mark: &'static [u8]) -> io::Result<()> {
+    fn write_mark(&mut self, mark: &[u8]) -> io::Result<()> {
         let mut left = mark;
         while !left.is_empty() && self.signal.phase() != Phase::Aborting {
             if self.ready()? {
@@ -129,7 +129,7 @@ impl Stdout {
 
     fn write_now(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         if !std::mem::replace(&mut self.started, true) {
-            self.write_mark(self.container.head())?;
+            self.write_mark(&self.container.head().clone())?;
         }
         while !outbox.is_empty() {
             let n = self.write_some(outbox)?;
@@ -189,6 +189,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::format::{Format, Settings};
     use crate::outputs::driver::tests::Rig;
     use crate::outputs::encode::frames::Passthrough;
     use crate::pipeline::ledger::OutputDrop;
@@ -215,7 +216,7 @@ mod tests {
 
     fn through_pipe() -> (PipeReader, Rig, mpsc::Receiver<()>) {
         let (reader, writer) = pipe().unwrap();
-        let (rig, ended) = start(writer.into(), Container::Fstrm);
+        let (rig, ended) = start(writer.into(), Container::fstrm());
         (reader, rig, ended)
     }
 
@@ -231,7 +232,12 @@ mod tests {
         reader.read_to_end(&mut got).unwrap();
         ended.recv_timeout(PATIENCE).unwrap();
         let body: Vec<u8> = frames.iter().flat_map(|p| [0, 0, 0, 1, *p]).collect();
-        let want = [Container::Fstrm.head(), &body, Container::Fstrm.tail()].concat();
+        let want = [
+            &Container::fstrm().head()[..],
+            &body[..],
+            Container::fstrm().tail(),
+        ]
+        .concat();
         assert!(got == want, "{} bytes for {}", got.len(), want.len());
         assert_eq!(rig.account().delivered, 100_000);
     }
@@ -239,7 +245,10 @@ mod tests {
     #[test]
     fn a_regular_file_gets_the_same() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let (rig, ended) = start(file.reopen().unwrap().into(), Container::Text);
+        let (rig, ended) = start(
+            file.reopen().unwrap().into(),
+            Container::new(&Format::TEXT, &Settings::default()).unwrap(),
+        );
         rig.offer(b"ab");
         rig.close();
         ended.recv_timeout(PATIENCE).unwrap();
@@ -289,7 +298,7 @@ mod tests {
         );
         let mut got = Vec::new();
         reader.read_to_end(&mut got).unwrap();
-        let whole = (got.len() - Container::Fstrm.head().len()) / 5;
+        let whole = (got.len() - Container::fstrm().head().len()) / 5;
         let account = rig.account();
         assert_eq!(account.delivered, whole as u64);
         assert_eq!(rig.dropped(OutputDrop::Shutdown), 100_000 - whole as u64);

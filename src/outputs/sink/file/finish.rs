@@ -13,7 +13,8 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
-use crate::outputs::container::Container;
+use crate::format::Shape;
+use crate::outputs::container;
 use crate::outputs::sink::Meter;
 use crate::outputs::sink::file::compress::Compression;
 use crate::outputs::sink::file::name;
@@ -174,18 +175,18 @@ impl Worker {
             (false, Some(_)) => Ok(()),
             // The original is still there.
             (true, Some(_)) => fs::remove_file(path),
-            (true, None) => self.recover(name.container, path),
+            (true, None) => self.recover(name.shape, path),
         }
     }
 
     /// Ends a file that its writer did not: cuts off what is not whole, marks the end, gives it its name.
-    fn recover(&mut self, container: Container, path: &Path) -> io::Result<()> {
+    fn recover(&mut self, shape: Shape, path: &Path) -> io::Result<()> {
         let mut file = File::options().read(true).append(true).open(path)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             debug!(output = self.options.output, path = %path.display(), "left alone: another process writes it");
             return Ok(());
         }
-        let Some(whole) = container.examine(&file)? else {
+        let Some(whole) = container::examine(shape, &file)? else {
             warn!(output = self.options.output, path = %path.display(), "left alone: not a file of this output, in spite of its name");
             return Ok(());
         };
@@ -195,7 +196,7 @@ impl Worker {
         let size = file.metadata()?.len();
         file.set_len(whole.len)?;
         if !whole.ended {
-            file.write_all(container.tail())?;
+            file.write_all(container::tail(shape))?;
         }
         file.sync_all()?;
         let target = path.with_extension("");

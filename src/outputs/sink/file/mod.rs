@@ -126,7 +126,7 @@ impl FileSink {
         let sink = Self {
             name: finish.output.clone(),
             dir: finish.dir.clone(),
-            namer: Namer::new(&finish.dir, &finish.prefix, container),
+            namer: Namer::new(&finish.dir, &finish.prefix, container.extension()),
             container,
             rotation,
             sync: finish.sync,
@@ -148,11 +148,11 @@ impl FileSink {
             let open = self.begin()?;
             self.open = Some(open);
         }
-        let head = self.container.head();
+        let head = self.container.head().clone();
         let open = self.open.as_mut().ok_or(ErrorKind::NotFound)?;
         open.repair()?;
         if open.size == 0 && !head.is_empty() {
-            open.write_mark(head)?;
+            open.write_mark(&head)?;
         }
         Ok(open)
     }
@@ -354,7 +354,7 @@ mod tests {
             age: None,
         };
         let meter = Meter::new(&Telemetry::new(), "files");
-        FileSink::new(Container::Fstrm, rotation, finish, channel().1, meter).unwrap()
+        FileSink::new(Container::fstrm(), rotation, finish, channel().1, meter).unwrap()
     }
 
     fn one_frame() -> Outbox {
@@ -397,9 +397,9 @@ mod tests {
             .unwrap()
             .path();
         let want = [
-            Container::Fstrm.head(),
+            &Container::fstrm().head()[..],
             b"\0\0\0\x01x\0\0\0\x01x",
-            Container::Fstrm.tail(),
+            Container::fstrm().tail(),
         ]
         .concat();
         assert_eq!(fs::read(&path).unwrap(), want);

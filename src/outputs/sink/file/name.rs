@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::outputs::container::Container;
+use crate::format::{Format, Shape};
 use crate::outputs::sink::file::compress::Compression;
 
 /// The ending of a file that is not finished.
@@ -21,7 +21,7 @@ pub struct Name {
     /// The number.
     pub number: u64,
     /// What the file holds.
-    pub container: Container,
+    pub shape: Shape,
     /// How it is compressed, if it is.
     pub compression: Option<Compression>,
     /// Whether it is not finished.
@@ -56,13 +56,11 @@ impl Name {
                 ),
             ),
         };
-        let container = Container::ALL
-            .into_iter()
-            .find(|c| c.extension() == extension)?;
+        let shape = Format::shape_of_extension(extension)?;
         Some(Self {
             stamp: stamp.to_owned(),
             number: number.parse().ok()?,
-            container,
+            shape,
             compression,
             part,
         })
@@ -99,17 +97,17 @@ pub fn list(dir: &Path, prefix: &str) -> io::Result<Listing> {
 pub struct Namer {
     dir: PathBuf,
     prefix: String,
-    container: Container,
+    extension: &'static str,
     last: (String, u64),
 }
 
 impl Namer {
     /// Names in `dir`.
-    pub fn new(dir: &Path, prefix: &str, container: Container) -> Self {
+    pub fn new(dir: &Path, prefix: &str, extension: &'static str) -> Self {
         Self {
             dir: dir.to_owned(),
             prefix: prefix.to_owned(),
-            container,
+            extension,
             last: (String::new(), 0),
         }
     }
@@ -126,11 +124,7 @@ impl Namer {
             1
         };
         loop {
-            let name = format!(
-                "{}-{stamp}-{number:04}.{}",
-                self.prefix,
-                self.container.extension()
-            );
+            let name = format!("{}-{stamp}-{number:04}.{}", self.prefix, self.extension);
             let path = self.dir.join(&name);
             if !self.is_taken(&path) {
                 self.last = (stamp, number);
@@ -202,14 +196,14 @@ mod tests {
     #[test]
     fn a_name_is_never_given_twice_nor_one_that_exists_in_any_form() {
         let dir = tempfile::tempdir().unwrap();
-        let mut namer = Namer::new(dir.path(), "tap", Container::Fstrm);
+        let mut namer = Namer::new(dir.path(), "tap", "fstrm");
         let mut seen = std::collections::BTreeSet::new();
         for ending in ["", ".part", ".zst", ".gz.part"] {
             let path = namer.give();
             assert!(seen.insert(path.clone()), "{}", path.display());
             fs::write(with_ending(&path, ending), b"x").unwrap();
             // A second output of the same name begins to count anew and still finds what exists.
-            assert!(!seen.contains(&Namer::new(dir.path(), "tap", Container::Fstrm).give()));
+            assert!(!seen.contains(&Namer::new(dir.path(), "tap", "fstrm").give()));
         }
     }
 }

@@ -86,6 +86,21 @@ pub(crate) fn clock(out: &mut Vec<u8>, second_of_day: u32) {
 
 /// Appends `YYYY-MM-DD` of a day counted from 1970-01-01, up to the year 9999.
 pub(crate) fn date(out: &mut Vec<u8>, day: u32) {
+    let [[a, b], [c, d], [e, f], [g, h]] = date_pairs(day);
+    out.extend_from_slice(&[a, b, c, d, b'-', e, f, b'-', g, h]);
+}
+
+/// Appends `YYYYMMDDHHmmSS` of seconds since 1970 in UTC (RFC 4034, 3.2): years 1970 to 2106.
+pub(crate) fn stamp(out: &mut Vec<u8>, seconds: u32) {
+    let second = seconds % 86_400;
+    out.extend(date_pairs(seconds / 86_400).as_flattened());
+    for part in [second / 3600, second / 60 % 60, second % 60] {
+        out.extend_from_slice(&pair(part));
+    }
+}
+
+/// Century, year of the century, month and day of a day counted from 1970-01-01, each in two digits.
+fn date_pairs(day: u32) -> [[u8; 2]; 4] {
     // Days counted from 0000-03-01 fall into 400-year eras of 146,097 days, and within a year that begins in
     // March the leap day comes last.
     let day = day + 719_468;
@@ -101,13 +116,12 @@ pub(crate) fn date(out: &mut Vec<u8>, day: u32) {
         (month_from_march - 9, 1)
     };
     let year = year_of_era + era * 400 + next_year;
-    let ([a, b], [c, d], [e, f], [g, h]) = (
+    [
         pair(year / 100),
         pair(year),
         pair(month),
         pair(day_of_month),
-    );
-    out.extend_from_slice(&[a, b, c, d, b'-', e, f, b'-', g, h]);
+    ]
 }
 
 /// Appends an address: IPv4 in dotted form, IPv6 as RFC 5952 says.
