@@ -89,7 +89,7 @@ fn data_of_every_shape_become_the_text_of_zone_files() {
             46,
             1,
             &rrsig,
-            "A 13 2 300 20441217221200 20200101000000 41748 example. +/+/",
+            "A 13 2 300 20441220142816 20200101000000 41748 example. +/+/",
         ),
         (43, 1, b"\xa3\x14\x0d\x02\xab\xcd", "41748 13 2 ABCD"),
         (
@@ -98,7 +98,7 @@ fn data_of_every_shape_become_the_text_of_zone_files() {
             b"\x00\x00\x06\x40\x00\x00\x00\x00\x02\x01\x01\x40",
             ". A NSEC CAA",
         ),
-        (50, 1, &nsec3, "1 1 10 ABCD 0123456N A RRSIG"),
+        (50, 1, &nsec3, "1 1 10 ABCD 01234567 A RRSIG"),
         (51, 1, b"\x01\0\0\0\0", "1 0 0 -"),
         (
             65,

@@ -13,6 +13,8 @@ pub struct Edns<'a> {
     pub version: u8,
     /// DO: DNSSEC records are wanted.
     pub do_bit: bool,
+    /// All sixteen flags as sent, DO the highest of them (RFC 6891, 6.1.4).
+    pub flags: u16,
     /// The options, as on the wire.
     pub options: &'a [u8],
 }
@@ -23,12 +25,13 @@ impl<'a> Edns<'a> {
 
     /// From the fields of an OPT record: its class, TTL and data.
     pub(crate) fn from_record(class: u16, ttl: u32, options: &'a [u8]) -> Self {
-        let [ext_rcode, version, flags, _] = ttl.to_be_bytes();
+        let [ext_rcode, version, high, low] = ttl.to_be_bytes();
         Self {
             udp_size: class,
             ext_rcode,
             version,
-            do_bit: flags & 0x80 != 0,
+            do_bit: high & 0x80 != 0,
+            flags: u16::from_be_bytes([high, low]),
             options,
         }
     }
