@@ -37,7 +37,7 @@ async fn every_format_writes_every_frame_and_delivered_equals_sent() {
         let mut out = rig.start(
             "files",
             file_output(FileOptions {
-                format,
+                format: format.clone(),
                 ..file_options(&dir)
             }),
         );
