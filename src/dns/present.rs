@@ -61,11 +61,16 @@ pub trait Style {
         digits::ip(out, address.into());
     }
 
+    /// A record type.
+    fn rtype(&self, out: &mut Vec<u8>, rtype: u16) {
+        iana::write_type(out, rtype);
+    }
+
     /// The types of a bitmap, ascending, each after a space.
     fn bitmap(&self, out: &mut Vec<u8>, types: &mut dyn Iterator<Item = u16>) {
         for rtype in types {
             out.push(b' ');
-            iana::write_type(out, rtype);
+            self.rtype(out, rtype);
         }
     }
 
@@ -144,7 +149,7 @@ fn write_parts<S: Style + ?Sized>(
 fn write_piece<S: Style + ?Sized>(style: &S, out: &mut Vec<u8>, part: Part, piece: Piece<'_>) {
     match piece {
         Piece::Number(number) => match part {
-            Part::Type => iana::write_type(out, number as u16),
+            Part::Type => style.rtype(out, number as u16),
             Part::Time => digits::stamp(out, number as u32),
             _ => digits::number(out, number),
         },

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::{DecodeReason, DnstapView};
-use crate::format::{Source, json, quiet};
+use crate::format::{Source, dnstap_read, json, quiet};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -74,7 +74,12 @@ pub struct Kind {
 }
 
 /// Every format of records, in the order of the documentation.
-static KINDS: &[&Kind] = &[&quiet::KIND, &json::KIND];
+static KINDS: &[&Kind] = &[
+    &quiet::KIND,
+    &json::KIND,
+    &dnstap_read::line::KIND,
+    &dnstap_read::yaml::KIND,
+];
 
 /// Names of all formats, that of the frames themselves first.
 static NAMES: std::sync::LazyLock<Vec<&'static str>> = std::sync::LazyLock::new(|| {

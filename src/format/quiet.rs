@@ -191,7 +191,7 @@ fn write_name(out: &mut Vec<u8>, name: &Name<'_>) {
 }
 
 /// Seconds to add to UTC at the time of `message`.
-fn local_offset(message: &Message<'_>) -> i32 {
+pub(super) fn local_offset(message: &Message<'_>) -> i32 {
     let Some(time) = message
         .time()
         .filter(|time| time.seconds < Sent::SECONDS_END)
