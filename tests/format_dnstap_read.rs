@@ -1,0 +1,247 @@
+//! The formats of dnstap-read against dnstap-read itself, where it is installed, and against what it printed.
+
+mod dnstap_support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dnstap_support::{files, payloads};
+use tapflow::dnstap::DnstapView;
+use tapflow::format::{Format, Settings, Source};
+
+const LINE: &str = "dnstap-read";
+const YAML: &str = "dnstap-read-yaml";
+
+/// Files of the made corpus in which a line is meant to differ, with why. The module's documentation has the list.
+const LINES: &[(&str, &str)] = &[];
+
+/// The same for documents.
+const DOCUMENTS: &[(&str, &str)] = &[];
+
+/// What we write for each record of `path`.
+fn ours(path: &Path, format: &str) -> Vec<String> {
+    let format: Format = format.parse().unwrap();
+    let settings = Settings {
+        utc: true,
+        ..Settings::default()
+    };
+    let mut line = format.line(&settings).unwrap().unwrap();
+    let mut out = Vec::new();
+    line.begin(&mut out);
+    let mut records = Vec::new();
+    for payload in payloads(path) {
+        let Ok(view) = DnstapView::parse(&payload) else {
+            continue;
+        };
+        let is_record = view.classify().is_ok();
+        assert_eq!(
+            line.write(&mut out, &view, Source::default()).is_ok(),
+            is_record
+        );
+        if is_record {
+            records.push(String::from_utf8(std::mem::take(&mut out)).expect("text"));
+        }
+        assert!(out.is_empty(), "all or nothing");
+    }
+    records
+}
+
+/// What dnstap-read prints; `None` where it is not installed. It aborts on some files.
+fn theirs(path: &Path, yaml: bool) -> Option<String> {
+    let mut command = Command::new("dnstap-read");
+    if yaml {
+        command.arg("-y");
+    }
+    match command.arg(path).env("TZ", "UTC").output() {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: the comparison with dnstap-read (Debian package bind9-utils)");
+            None
+        }
+        Err(error) => panic!("dnstap-read: {error}"),
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// Where two texts first differ, for people.
+fn difference(ours: &str, theirs: &str) -> String {
+    let mut at = 0;
+    for (mine, other) in ours.lines().zip(theirs.lines()) {
+        at += 1;
+        if mine != other {
+            return format!("line {at}:\n  ours   {mine}\n  theirs {other}");
+        }
+    }
+    format!(
+        "one ends: {} and {} lines",
+        ours.lines().count(),
+        theirs.lines().count()
+    )
+}
+
+/// Captures in the repository, and those of the shared corpus where it is.
+fn captures() -> Vec<PathBuf> {
+    let mut paths = files("captures", "fstrm");
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    for folder in [shared.join("captures"), shared.join("corpus/captured")] {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            println!("skipped: {}, which is not here", folder.display());
+            continue;
+        };
+        paths.extend(
+            entries
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(|path| path.extension().is_some_and(|end| end == "fstrm")),
+        );
+    }
+    paths
+}
+
+#[test]
+fn the_first_records_of_every_capture_are_what_dnstap_read_printed() {
+    for path in files("captures", "fstrm") {
+        for (format, extension) in [(LINE, "expected.txt"), (YAML, "expected.yaml")] {
+            let expected = std::fs::read_to_string(path.with_extension(extension)).unwrap();
+            let records = ours(&path, format);
+            let mut written = String::new();
+            for record in &records {
+                if written.len() >= expected.len() {
+                    break;
+                }
+                written += record;
+            }
+            assert!(
+                written == expected,
+                "{} as {format}: {}",
+                path.display(),
+                difference(&written, &expected)
+            );
+        }
+    }
+}
+
+/// The program's records: lines, or documents with the `---` that goes before all but the first.
+fn split(text: &str, yaml: bool) -> Vec<String> {
+    if !yaml {
+        return text.split_inclusive('\n').map(str::to_owned).collect();
+    }
+    let mut documents: Vec<String> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if documents.is_empty() || line == "---\n" {
+            documents.push(String::new());
+        }
+        documents.last_mut().unwrap().push_str(line);
+    }
+    documents
+}
+
+/// A document without the times to live of its records, which the program levels within a set.
+fn without_ttls(document: &str) -> String {
+    document
+        .lines()
+        .map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let ttl = usize::from(line.starts_with("      - '")) + 1;
+            let is_record = words.get(ttl + 1).is_some_and(|class| *class == "IN");
+            let is_ttl = |word: &&str| word.bytes().all(|octet| octet.is_ascii_digit());
+            match words.get(ttl).filter(|word| is_record && is_ttl(word)) {
+                Some(word) => line.replacen(*word, "TTL", 1),
+                None => line.to_owned(),
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn whole_captures_are_what_dnstap_read_prints() {
+    let (mut problems, mut counts) = (Vec::new(), [0; 4]);
+    for path in captures() {
+        for (format, yaml) in [(LINE, false), (YAML, true)] {
+            let Some(theirs) = theirs(&path, yaml) else {
+                return;
+            };
+            let theirs = split(&theirs, yaml);
+            let mut theirs = theirs.iter();
+            let payloads = payloads(&path);
+            let ours = ours(&path, format);
+            assert_eq!(ours.len(), payloads.len(), "every frame is a record");
+            for (payload, ours) in payloads.iter().zip(&ours) {
+                let view = DnstapView::parse(payload).unwrap();
+                let dns = view.message.unwrap().dns().map_or(&[][..], |(dns, _)| dns);
+                // The program prints nothing for a message without a question.
+                if dns.get(4..6) == Some(&[0, 0]) {
+                    counts[1] += 1;
+                    continue;
+                }
+                let theirs = theirs.next().map_or("", String::as_str);
+                let undecoded = if yaml {
+                    !theirs.contains("_message_data:")
+                } else {
+                    theirs.ends_with("?/?/?\n")
+                };
+                if ours == theirs {
+                    counts[0] += 1;
+                } else if undecoded {
+                    counts[2] += 1;
+                } else if yaml && without_ttls(ours) == without_ttls(theirs) {
+                    counts[3] += 1;
+                } else {
+                    problems.push(format!(
+                        "{} as {format}: {}",
+                        path.display(),
+                        difference(ours, theirs)
+                    ));
+                }
+            }
+            assert_eq!(theirs.next(), None, "{}", path.display());
+        }
+    }
+    let [equal, no_question, undecoded, ttls] = counts;
+    println!(
+        "{equal} records equal; {no_question} without question, {undecoded} not decoded by dnstap-read, {ttls} with \
+         times to live of their own"
+    );
+    problems.truncate(40);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(equal > 70_000 && undecoded + ttls < equal / 100);
+}
+
+#[test]
+fn every_odd_file_keeps_its_records_and_differs_only_where_that_is_meant() {
+    let mut problems = Vec::new();
+    let mut paths = files("corpus/dns-fstrm", "fstrm");
+    paths.extend(files("corpus/payload-fstrm", "fstrm"));
+    for path in paths {
+        for (format, meant) in [(LINE, LINES), (YAML, DOCUMENTS)] {
+            let records = ours(&path, format);
+            for record in &records {
+                let is_whole = record.ends_with('\n') && !record.bytes().any(|octet| octet < 9 || (11..32).contains(&octet) || octet == 127);
+                let is_one = format == YAML || record.lines().count() == 1;
+                assert!(is_whole && is_one, "{}: {record:?}", path.display());
+            }
+            let Some(theirs) = theirs(&path, format == YAML) else {
+                return;
+            };
+            let ours = records.concat();
+            let is_meant = meant.iter().any(|(file, _)| name(&path) == *file);
+            match (ours == theirs, is_meant) {
+                (true, true) => problems.push(format!(
+                    "{} as {format} no longer differs, take it out",
+                    name(&path)
+                )),
+                (false, false) => problems.push(format!(
+                    "{} as {format}: {}",
+                    name(&path),
+                    difference(&ours, &theirs)
+                )),
+                _ => {}
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
