@@ -12,11 +12,50 @@ use tapflow::format::{Format, Settings, Source};
 const LINE: &str = "dnstap-read";
 const YAML: &str = "dnstap-read-yaml";
 
-/// Files of the made corpus in which a line is meant to differ, with why. The module's documentation has the list.
-const LINES: &[(&str, &str)] = &[];
-
-/// The same for documents.
-const DOCUMENTS: &[(&str, &str)] = &[];
+/// Files of the made corpus whose records differ, with where and why. The module's documentation has the list.
+#[rustfmt::skip]
+const MEANT: &[(&str, &[&str], &str)] = &[
+    ("e03-opt-in-answer", &[LINE, YAML], "not decoded by the program"),
+    ("e04-opt-owner-not-root", &[LINE, YAML], "not decoded by the program"),
+    ("e08-option-overrun", &[LINE, YAML], "not decoded by the program"),
+    ("e09-option-cut", &[LINE, YAML], "not decoded by the program"),
+    ("e12-ecs-prefix-33", &[LINE, YAML], "not decoded by the program"),
+    ("e14-ecs-2-octets", &[LINE, YAML], "not decoded by the program"),
+    ("e16-ede-1-octet", &[LINE, YAML], "not decoded by the program"),
+    ("e18-cookie-bad-length", &[LINE, YAML], "not decoded by the program"),
+    ("e22-opt-cut-no-tc", &[LINE, YAML], "not decoded by the program"),
+    ("e25-ede-not-utf8", &[LINE, YAML], "not decoded by the program"),
+    ("n01-self-pointer-qname", &[YAML], "no question that can be read; the header in the YAML"),
+    ("n04-pointer-past-end", &[YAML], "no question that can be read; the header in the YAML"),
+    ("n05-pointer-cut", &[YAML], "no question that can be read; the header in the YAML"),
+    ("n06-pointer-into-header", &[LINE, YAML], "a name that points into the header"),
+    ("n09-name-256", &[YAML], "no question that can be read; the header in the YAML"),
+    ("n12-label-type-01", &[YAML], "no question that can be read; the header in the YAML"),
+    ("p05-no-message", &[LINE, YAML], "a frame without message, on which the program ends"),
+    ("p08-address-empty", &[YAML], "an empty address, on which the program ends"),
+    ("p09-address-len-17", &[LINE, YAML], "an address of 17 octets"),
+    ("p21-nsec-1e9", &[LINE, YAML], "nanoseconds, on which the program aborts"),
+    ("p23-sec-max", &[LINE, YAML], "seconds over 2^32"),
+    ("p24-sec-i64max", &[LINE, YAML], "seconds over 2^32"),
+    ("p27-sec-only", &[LINE, YAML], "seconds without nanoseconds"),
+    ("p30-identity-binary", &[YAML], "an identity that plain YAML cannot hold"),
+    ("p52-negative-enum", &[LINE, YAML], "an unknown message type"),
+    ("r08-txt-odd", &[LINE, YAML], "not decoded by the program"),
+    ("r11-svcb-bad-param", &[LINE, YAML], "not decoded by the program"),
+    ("r13-nsec-bad-window", &[LINE, YAML], "not decoded by the program"),
+    ("r17-ttl-top-bit", &[YAML], "times to live of their own"),
+    ("r18-caa-loc", &[LINE, YAML], "not decoded by the program"),
+    ("t04-header-only-formerr", &[LINE, YAML], "no question"),
+    ("t05-qd1-no-question", &[YAML], "no question that can be read; the header in the YAML"),
+    ("t06-name-no-type", &[YAML], "no question that can be read; the header in the YAML"),
+    ("t08-ancount-too-big", &[LINE, YAML], "not decoded by the program"),
+    ("t11-rdlength-over", &[LINE, YAML], "not decoded by the program"),
+    ("t12-a-rdata-3", &[LINE, YAML], "not decoded by the program"),
+    ("t13-aaaa-rdata-4", &[LINE, YAML], "not decoded by the program"),
+    ("t15-ancount-65535", &[LINE, YAML], "not decoded by the program"),
+    ("t17-two-questions", &[LINE, YAML], "not decoded by the program"),
+    ("t18-no-question-answer", &[LINE, YAML], "no question"),
+];
 
 /// What we write for each record of `path`.
 fn ours(path: &Path, format: &str) -> Vec<String> {
@@ -63,7 +102,7 @@ fn theirs(path: &Path, yaml: bool) -> Option<String> {
 }
 
 fn name(path: &Path) -> String {
-    path.file_name().unwrap().to_string_lossy().into_owned()
+    path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
 /// Where two texts first differ, for people.
@@ -217,10 +256,13 @@ fn every_odd_file_keeps_its_records_and_differs_only_where_that_is_meant() {
     let mut paths = files("corpus/dns-fstrm", "fstrm");
     paths.extend(files("corpus/payload-fstrm", "fstrm"));
     for path in paths {
-        for (format, meant) in [(LINE, LINES), (YAML, DOCUMENTS)] {
+        for format in [LINE, YAML] {
             let records = ours(&path, format);
             for record in &records {
-                let is_whole = record.ends_with('\n') && !record.bytes().any(|octet| octet < 9 || (11..32).contains(&octet) || octet == 127);
+                let is_whole = record.ends_with('\n')
+                    && !record
+                        .bytes()
+                        .any(|octet| octet < 9 || (11..32).contains(&octet) || octet == 127);
                 let is_one = format == YAML || record.lines().count() == 1;
                 assert!(is_whole && is_one, "{}: {record:?}", path.display());
             }
@@ -228,7 +270,9 @@ fn every_odd_file_keeps_its_records_and_differs_only_where_that_is_meant() {
                 return;
             };
             let ours = records.concat();
-            let is_meant = meant.iter().any(|(file, _)| name(&path) == *file);
+            let is_meant = MEANT
+                .iter()
+                .any(|(file, formats, _)| name(&path) == *file && formats.contains(&format));
             match (ours == theirs, is_meant) {
                 (true, true) => problems.push(format!(
                     "{} as {format} no longer differs, take it out",

@@ -75,9 +75,8 @@ fn write_time(out: &mut Vec<u8>, time: Option<Sent>, offset: i32) {
         b"-Jan-", b"-Feb-", b"-Mar-", b"-Apr-", b"-May-", b"-Jun-", b"-Jul-", b"-Aug-", b"-Sep-",
         b"-Oct-", b"-Nov-", b"-Dec-",
     ];
-    let known = time.filter(|time| {
-        time.seconds < Sent::SECONDS_END && (time.seconds, time.nanos) != (0, 0)
-    });
+    let known = time
+        .filter(|time| time.seconds < Sent::SECONDS_END && (time.seconds, time.nanos) != (0, 0));
     let Some(time) = known else {
         return out.extend_from_slice(b"????-??-?? ??:??:??.??? ");
     };
@@ -94,7 +93,12 @@ fn write_time(out: &mut Vec<u8>, time: Option<Sent>, offset: i32) {
     let [y, e, a, r, _, m, n, _, d, f] = date;
     let month = usize::from(m.wrapping_sub(b'0')) * 10 + usize::from(n.wrapping_sub(b'0'));
     out.extend_from_slice(&[d, f]);
-    out.extend_from_slice(MONTHS.get(month.wrapping_sub(1)).copied().unwrap_or(b"-???-"));
+    out.extend_from_slice(
+        MONTHS
+            .get(month.wrapping_sub(1))
+            .copied()
+            .unwrap_or(b"-???-"),
+    );
     out.extend_from_slice(&[y, e, a, r, b' ']);
     digits::clock(out, (local % 86_400) as u32);
     if time.nanos >= 1_000_000_000 {

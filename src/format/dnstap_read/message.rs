@@ -349,7 +349,12 @@ fn find_sets(entries: &mut [Entry<'_>]) -> bool {
         let head = before
             .last()
             .filter(same_owner)
-            .or_else(|| before.iter().filter(|other| other.owner == other.index).find(same_owner))
+            .or_else(|| {
+                before
+                    .iter()
+                    .filter(|other| other.owner == other.index)
+                    .find(same_owner)
+            })
             .map(|other| other.owner);
         if let Some(owner) = head {
             let set = before.iter().skip(owner - base).find(|other| {

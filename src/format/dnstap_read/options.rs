@@ -108,7 +108,11 @@ fn write_value(out: &mut Vec<u8>, code: u16, data: &[u8], form: Form) -> bool {
         (_, 14, _) if !data.is_empty() && data.len().is_multiple_of(2) => {
             for (index, tag) in data.chunks(2).enumerate() {
                 out.extend_from_slice(if index > 0 { b", " } else { b" " });
-                digits::number(out, tag.iter().fold(0, |sum, octet| sum << 8 | u64::from(*octet)));
+                digits::number(
+                    out,
+                    tag.iter()
+                        .fold(0, |sum, octet| sum << 8 | u64::from(*octet)),
+                );
             }
         }
         (_, 16 | 17, [high, low]) => {
@@ -164,12 +168,20 @@ fn write_error(out: &mut Vec<u8>, code: u16, text: &[u8], form: Form) {
         out.push(b')');
     }
     if text.is_empty() {
+        // An empty line ends the code's own there.
+        if form == Form::Data {
+            out.push(b'\n');
+        }
         return;
     }
     // Text that a terminal or a YAML reader would trip over is shown as octets.
     let utf8 = std::str::from_utf8(text).ok().filter(|text| {
         !text.chars().any(|c| {
-            matches!(c, '\u{80}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+            matches!(
+                c,
+                '\u{80}'
+                    ..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+            )
         })
     });
     out.extend_from_slice(match form {

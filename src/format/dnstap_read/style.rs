@@ -17,12 +17,7 @@ pub(super) struct Bind {
 const WORD: usize = 56;
 
 /// Writes `octets` in words that `octets_a_word` of them fill, spaces between.
-fn words(
-    out: &mut Vec<u8>,
-    octets: &[u8],
-    octets_a_word: usize,
-    write: fn(&mut Vec<u8>, &[u8]),
-) {
+fn words(out: &mut Vec<u8>, octets: &[u8], octets_a_word: usize, write: fn(&mut Vec<u8>, &[u8])) {
     for (index, word) in octets.chunks(octets_a_word).enumerate() {
         if index > 0 {
             out.push(b' ');
@@ -116,7 +111,9 @@ impl Style for Bind {
                     if index > 0 {
                         out.push(b':');
                     }
-                    let group = group.iter().fold(0u16, |sum, octet| sum << 8 | u16::from(*octet));
+                    let group = group
+                        .iter()
+                        .fold(0u16, |sum, octet| sum << 8 | u16::from(*octet));
                     present::display(out, format_args!("{group:x}"));
                 }
                 true
@@ -152,7 +149,26 @@ fn write_sig(
     rest: &[u8],
 ) -> bool {
     let covered = u16::from_be_bytes(covered);
-    let [algorithm, labels, a, b, c, d, e, f, g, h, i, j, k, l, m, n, ..] = *rest else {
+    let [
+        algorithm,
+        labels,
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        i,
+        j,
+        k,
+        l,
+        m,
+        n,
+        ..,
+    ] = *rest
+    else {
         return false;
     };
     let (message, start) = record.in_message();
@@ -176,8 +192,7 @@ fn write_sig(
 fn write_tsig(style: &Bind, out: &mut Vec<u8>, record: &Record<'_>) -> Option<()> {
     let (message, start) = record.in_message();
     let (algorithm, end) = Name::parse(message, start).ok()?;
-    let ([a, b, c, d, e, f, g, h, i, j], rest) =
-        message.get(end..)?.split_first_chunk::<10>()?;
+    let ([a, b, c, d, e, f, g, h, i, j], rest) = message.get(end..)?.split_first_chunk::<10>()?;
     let size = u16::from_be_bytes([*i, *j]);
     let (mac, rest) = rest.split_at_checked(size.into())?;
     let ([k, l, m, n, o, p], other) = rest.split_first_chunk::<6>()?;
@@ -230,7 +245,12 @@ fn write_param(out: &mut Vec<u8>, key: u16, value: &[u8]) {
     out.push(b'=');
     match key {
         0 if fits => comma(out, value.chunks(2), |out, key| {
-            write_key(out, key.iter().fold(0, |sum, octet| sum << 8 | u16::from(*octet)), false);
+            write_key(
+                out,
+                key.iter()
+                    .fold(0, |sum, octet| sum << 8 | u16::from(*octet)),
+                false,
+            );
         }),
         1 if fits => {
             out.push(b'"');
@@ -288,7 +308,10 @@ fn comma<'a>(
 fn write_loc(style: &Bind, out: &mut Vec<u8>, octets: &[u8]) {
     let start = out.len();
     present::write_loc(out, octets);
-    if out.get(start..).is_some_and(|text| text.starts_with(b"\\#")) {
+    if out
+        .get(start..)
+        .is_some_and(|text| text.starts_with(b"\\#"))
+    {
         out.truncate(start);
         return style.generic(out, octets);
     }

@@ -67,9 +67,8 @@ fn write_envelope(out: &mut Vec<u8>, message: &Message<'_>) {
     } else {
         b"\n  query_time: !!timestamp "
     };
-    let shown = |time: &Sent| {
-        time.seconds < Sent::SECONDS_END && (time.seconds, time.nanos) != (0, 0)
-    };
+    let shown =
+        |time: &Sent| time.seconds < Sent::SECONDS_END && (time.seconds, time.nanos) != (0, 0);
     if let Some(time) = message.time().filter(shown) {
         out.extend_from_slice(time_key);
         digits::date(out, (time.seconds / 86_400) as u32);
@@ -189,7 +188,11 @@ pub(super) fn single_quote(out: &mut Vec<u8>, start: usize) {
 
 /// Doubles every `'` from `start` on, as YAML wants it in single quotes.
 pub(super) fn double_quotes(out: &mut Vec<u8>, start: usize) {
-    let count = out.iter().skip(start).filter(|octet| **octet == b'\'').count();
+    let count = out
+        .iter()
+        .skip(start)
+        .filter(|octet| **octet == b'\'')
+        .count();
     if count == 0 {
         return;
     }
