@@ -178,10 +178,13 @@ fn split(text: &str, yaml: bool) -> Vec<String> {
     documents
 }
 
-/// A document without the times to live of its records, which the program levels within a set.
-fn without_ttls(document: &str) -> String {
-    document
-        .lines()
+/// A document with its records as the program has them: times to live, which it levels within a set, left out, and
+/// an SOA that stands twice only once.
+fn levelled(document: &str) -> String {
+    let mut lines: Vec<_> = document.lines().collect();
+    lines.dedup_by(|a, b| a == b && (a.contains(" IN SOA ") || a.contains("\tIN\tSOA\t")));
+    lines
+        .into_iter()
         .map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
             let ttl = usize::from(line.starts_with("      - '")) + 1;
@@ -227,7 +230,7 @@ fn whole_captures_are_what_dnstap_read_prints() {
                     counts[0] += 1;
                 } else if undecoded {
                     counts[2] += 1;
-                } else if yaml && without_ttls(ours) == without_ttls(theirs) {
+                } else if yaml && levelled(ours) == levelled(theirs) {
                     counts[3] += 1;
                 } else {
                     problems.push(format!(
@@ -240,14 +243,14 @@ fn whole_captures_are_what_dnstap_read_prints() {
             assert_eq!(theirs.next(), None, "{}", path.display());
         }
     }
-    let [equal, no_question, undecoded, ttls] = counts;
+    let [equal, no_question, undecoded, levelled] = counts;
     println!(
-        "{equal} records equal; {no_question} without question, {undecoded} not decoded by dnstap-read, {ttls} with \
-         times to live of their own"
+        "{equal} records equal; {no_question} without question, {undecoded} not decoded by dnstap-read, {levelled} with \
+         times to live or an SOA that it leaves out"
     );
     problems.truncate(40);
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert!(equal > 70_000 && undecoded + ttls < equal / 100);
+    assert!(equal > 70_000 && undecoded + levelled < equal / 100);
 }
 
 #[test]

@@ -479,3 +479,30 @@ fn write_edns(out: &mut Vec<u8>, edns: &Edns<'_>, form: Form) {
     out.push(b'\n');
     write_options(out, edns, form);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_records_keeps_its_room_from_one_message_to_the_next() {
+        // A question and two records of it.
+        let mut octets = vec![
+            0, 1, 0x80, 0, 0, 1, 0, 2, 0, 0, 0, 0, 1, b'a', 0, 0, 1, 0, 1,
+        ];
+        for last in [1, 2] {
+            octets.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, last]);
+        }
+        let (mut messages, mut out) = (Messages::default(), Vec::new());
+        messages.write(&mut out, &octets, true);
+        let text = String::from_utf8(std::mem::take(&mut out)).unwrap();
+        assert!(text.contains("- 'a. 60 IN A 192.0.2.2'\n"), "{text}");
+        let room = (messages.entries.capacity(), messages.entries.as_ptr());
+        assert!(room.0 >= 2);
+        messages.write(&mut out, &octets, true);
+        assert_eq!(
+            (messages.entries.capacity(), messages.entries.as_ptr()),
+            room
+        );
+    }
+}

@@ -13,6 +13,7 @@
 //! | nanoseconds of a second and more (p21) | aborts | the seconds, and `.???` in the line |
 //! | an address of neither 4 nor 16 octets (p09) | prints nothing; YAML shows other octets | `?`; YAML leaves it out |
 //! | times to live that differ within a set (r17) | the lowest for all | each as sent |
+//! | an SOA twice in one section, as in a zone transfer | once | twice, together |
 //! | text that plain YAML cannot hold: identities, zones, options | breaks the document, or control octets | quoted and escaped |
 //!
 //! DoT, DoH and DoQ are `UDP`, as the program has it. Records are in its order: those of one owner together, and
