@@ -2,7 +2,7 @@
 
 use crate::dns::{DnsView, NameBuf};
 use crate::dnstap::DnstapView;
-use crate::format::{Source, json, quiet};
+use crate::format::{Settings, Source, dnstap_read, json, quiet};
 
 /// Writes `payload` in every format and panics when a line is not one line of printable ASCII, does not parse,
 /// or does not give back the octets of its names. For fuzz targets and tests.
@@ -20,10 +20,23 @@ pub fn fuzz_payload(payload: &[u8]) {
     let verdict = view.classify().map(|_| ());
     assert_eq!(quiet::write(&mut line, &view, true), verdict);
     assert_eq!(json::write(&mut object, &view, &source), verdict);
+    let (mut short, mut document) = (Vec::new(), Vec::new());
+    assert_eq!(dnstap_read::line::write(&mut short, &view, true), verdict);
+    let made = (dnstap_read::yaml::KIND.make)(&Settings::default());
+    let mut documents = made.expect("it has no settings");
+    assert_eq!(documents.write(&mut document, &view, source), verdict);
     let Ok(message) = view.classify() else {
-        return assert!(line.is_empty() && object.is_empty());
+        return assert!(
+            line.is_empty() && object.is_empty() && short.is_empty() && document.is_empty()
+        );
     };
-    for text in [&line, &object] {
+    let document = std::str::from_utf8(&document).expect("text");
+    assert!(
+        !document.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')),
+        "no control characters"
+    );
+    assert!(document.starts_with("---\n") && document.matches("---\n").count() == 1);
+    for text in [&line, &object, &short] {
         let (last, body) = text.split_last().expect("a line has an end");
         assert!(
             *last == b'\n' && body.iter().all(|octet| (32..127).contains(octet)),

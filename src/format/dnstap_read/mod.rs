@@ -1,4 +1,4 @@
-//! What BIND 9.18's `dnstap-read` prints: its one line a record ([`line`]) and its YAML ([`yaml`]), byte for byte.
+//! What BIND 9.18's `dnstap-read` prints: its one line a record ([`line`](mod@line)) and its YAML ([`yaml`]), byte for byte.
 //!
 //! Where the program loses or misstates something, this differs from it and keeps the shape. The whole list:
 //!

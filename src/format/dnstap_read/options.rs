@@ -214,7 +214,7 @@ fn error_name(code: u16) -> Option<&'static str> {
     match code {
         0 => Some("Other"),
         19 => Some("Stale NXDOMAIN Answer"),
-        ..25 => crate::dns::iana::extended_error_name(code),
+        1..25 => crate::dns::iana::extended_error_name(code),
         _ => None,
     }
 }

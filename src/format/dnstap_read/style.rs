@@ -220,25 +220,21 @@ fn write_tsig(style: &Bind, out: &mut Vec<u8>, record: &Record<'_>) -> Option<()
 
 fn write_param(out: &mut Vec<u8>, key: u16, value: &[u8]) {
     let fits = match key {
-        0 => !value.is_empty() && value.len() % 2 == 0,
+        0 => !value.is_empty() && value.len().is_multiple_of(2),
         1 => {
             let whole: usize = present::texts(value).map(|id| id.len() + 1).sum();
             !value.is_empty() && whole == value.len()
         }
         2 => value.is_empty(),
         3 => value.len() == 2,
-        4 => !value.is_empty() && value.len() % 4 == 0,
-        6 => !value.is_empty() && value.len() % 16 == 0,
+        4 => !value.is_empty() && value.len().is_multiple_of(4),
+        6 => !value.is_empty() && value.len().is_multiple_of(16),
         _ => true,
     };
     if matches!(key, 2..=4) && fits {
         return present::write_param(out, key, value);
     }
-    if !fits || key > 7 {
-        write_key(out, key, !fits);
-    } else {
-        write_key(out, key, false);
-    }
+    write_key(out, key, !fits);
     if value.is_empty() {
         return;
     }
