@@ -121,22 +121,24 @@ fn difference(ours: &str, theirs: &str) -> String {
     )
 }
 
-/// Captures in the repository, and those of the shared corpus where it is.
+/// Captures in the repository, and those of the shared corpus where it is (`TAPFLOW_CORPUS`).
 fn captures() -> Vec<PathBuf> {
     let mut paths = files("captures", "fstrm");
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    for folder in [shared.join("captures"), shared.join("corpus/captured")] {
-        let Ok(entries) = std::fs::read_dir(&folder) else {
-            println!("skipped: {}, which is not here", folder.display());
-            continue;
-        };
-        paths.extend(
-            entries
-                .flatten()
-                .map(|entry| entry.path())
-                .filter(|path| path.extension().is_some_and(|end| end == "fstrm")),
-        );
-    }
+    let corpus = std::env::var_os("TAPFLOW_CORPUS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"),
+        PathBuf::from,
+    );
+    let folder = corpus.join("captured");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("skipped: no captures at {}", folder.display());
+        return paths;
+    };
+    paths.extend(
+        entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "fstrm")),
+    );
     paths
 }
 
@@ -158,6 +160,26 @@ fn the_first_records_of_every_capture_are_what_dnstap_read_printed() {
                 "{} as {format}: {}",
                 path.display(),
                 difference(&written, &expected)
+            );
+        }
+    }
+}
+
+#[test]
+fn options_data_and_codes_are_written_as_dnstap_read_writes_them() {
+    for path in files("dnstap-read", "fstrm") {
+        for (format, yaml) in [(LINE, false), (YAML, true)] {
+            let Some(theirs) = theirs(&path, yaml) else {
+                return;
+            };
+            let ours = ours(&path, format);
+            assert!(ours.len() > 250, "{}", ours.len());
+            let ours = ours.concat();
+            assert!(
+                ours == theirs,
+                "{} as {format}: {}",
+                path.display(),
+                difference(&ours, &theirs)
             );
         }
     }

@@ -28,11 +28,7 @@ fn words(out: &mut Vec<u8>, octets: &[u8], octets_a_word: usize, write: fn(&mut 
 
 impl Style for Bind {
     fn rtype(&self, out: &mut Vec<u8>, rtype: u16) {
-        match rtype {
-            // Here BIND avoids its name for the type.
-            0 => out.extend_from_slice(b"TYPE0"),
-            _ => push_type(out, rtype),
-        }
+        push_type(out, rtype);
     }
 
     fn word(&self, out: &mut Vec<u8>, octets: &[u8]) {
@@ -80,6 +76,11 @@ impl Style for Bind {
     fn special(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {
         let data = record.data();
         match (record.rtype, data) {
+            // Types that BIND knows in class IN only: A (and in two more), AAAA, PX, SRV, KX, DHCID, SVCB, HTTPS.
+            (1 | 26 | 28 | 33 | 36 | 49 | 64 | 65, _) if record.class != 1 => {
+                self.generic(out, data);
+                true
+            }
             // SIG: a covered type without a name is a bare number.
             (24, [high, low, rest @ ..]) => write_sig(self, out, record, [*high, *low], rest),
             // KEY without a key.
@@ -175,7 +176,7 @@ fn write_sig(
     let Ok((signer, end)) = Name::parse(message, start + 18) else {
         return false;
     };
-    named(out, bind_type(covered).filter(|_| covered != 0), covered);
+    named(out, bind_type(covered), covered);
     numbers(out, &[algorithm.into(), labels.into()]);
     numbers(out, &[u32::from_be_bytes([a, b, c, d]).into()]);
     for stamp in [[e, f, g, h], [i, j, k, l]] {
@@ -341,10 +342,8 @@ pub(super) fn v6(out: &mut Vec<u8>, address: Ipv6Addr) {
 /// BIND's name of a type.
 fn bind_type(rtype: u16) -> Option<&'static str> {
     match rtype {
-        0 => Some("RESERVED0"),
         // Named by IANA since.
         128 | 263 | 264 => None,
-        65533 => Some("KEYDATA"),
         _ => iana::type_name(rtype),
     }
 }
