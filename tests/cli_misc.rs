@@ -63,7 +63,8 @@ fn misspelt_words_are_suggested() {
         let ran = run(args);
         assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
         assert!(
-            ran.err.contains("similar") && ran.err.contains(want),
+            (ran.err.contains("similar") || ran.err.contains("did you mean"))
+                && ran.err.contains(want),
             "{args:?}: {ran:?}"
         );
         assert!(

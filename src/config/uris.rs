@@ -263,7 +263,6 @@ mod tests {
             OutputKind::Stdout(StdoutOptions {
                 format: Format::JSON,
                 utc: false,
-                ..StdoutOptions::default()
             })
         );
         assert_eq!(
@@ -271,7 +270,6 @@ mod tests {
             OutputKind::Stdout(StdoutOptions {
                 format: Format::TEXT,
                 utc: true,
-                ..StdoutOptions::default()
             })
         );
         let file = FileOptions {

@@ -32,8 +32,6 @@ pub trait Line: Send {
 pub struct Settings {
     /// Times in UTC where the format would show them in the machine's time zone.
     pub utc: bool,
-    /// The fields of a format with chosen fields, by name; empty: its usual ones.
-    pub fields: Vec<String>,
 }
 
 /// Why a format cannot be had.
@@ -67,8 +65,6 @@ pub struct Kind {
     pub shape: Shape,
     /// Whether [`Settings::utc`] makes a difference.
     pub has_local_times: bool,
-    /// Whether [`Settings::fields`] makes a difference.
-    pub has_fields: bool,
     /// Makes the writer.
     pub make: fn(&Settings) -> Result<Box<dyn Line>, FormatError>,
 }
@@ -151,15 +147,10 @@ impl Format {
         matches!(self, Self::Kind(kind) if kind.has_local_times)
     }
 
-    /// Whether [`Settings::fields`] makes a difference.
-    pub fn has_fields(&self) -> bool {
-        matches!(self, Self::Kind(kind) if kind.has_fields)
-    }
-
     /// The writer of records; `None` for the frames themselves.
     ///
     /// # Errors
-    /// A field that there is not.
+    /// When the settings ask for what the format cannot do.
     pub fn line(&self, settings: &Settings) -> Result<Option<Box<dyn Line>>, FormatError> {
         match self {
             Self::Fstrm => Ok(None),

@@ -49,7 +49,6 @@ pub static KIND: Kind = Kind {
     extension: "txt",
     shape: Shape::Lines,
     has_local_times: true,
-    has_fields: false,
     make: |settings| Ok(Box::new(Quiet { utc: settings.utc })),
 };
 

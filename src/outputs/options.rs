@@ -123,17 +123,12 @@ pub struct StdoutOptions {
     pub format: Format,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
-    /// The fields of csv and tsv, in order. Empty: their usual ones.
-    pub fields: Vec<String>,
 }
 
 impl StdoutOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings {
-            utc: self.utc,
-            fields: self.fields.clone(),
-        }
+        Settings { utc: self.utc }
     }
 }
 
@@ -142,7 +137,6 @@ impl Default for StdoutOptions {
         Self {
             format: Format::TEXT,
             utc: false,
-            fields: Vec::new(),
         }
     }
 }
@@ -167,8 +161,6 @@ pub struct FileOptions {
     pub compress: SendCompression,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
-    /// The fields of csv and tsv, in order. Empty: their usual ones.
-    pub fields: Vec<String>,
     /// Wait for the disk (`fsync`) when a file is closed, before it gets its final name.
     pub sync: bool,
 }
@@ -176,10 +168,7 @@ pub struct FileOptions {
 impl FileOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings {
-            utc: self.utc,
-            fields: self.fields.clone(),
-        }
+        Settings { utc: self.utc }
     }
 }
 
@@ -194,7 +183,6 @@ impl Default for FileOptions {
             keep_files: 48,
             compress: SendCompression::Zstd,
             utc: false,
-            fields: Vec::new(),
             sync: false,
         }
     }

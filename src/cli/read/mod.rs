@@ -60,9 +60,6 @@ pub struct ReadArgs {
     /// What a record becomes
     #[arg(long, default_value_t = Format::TEXT, value_name = "FORMAT", long_help = formats())]
     pub format: Format,
-    /// Fields of csv and tsv, separated by commas, in this order
-    #[arg(long, value_delimiter = ',', value_name = "FIELD,…")]
-    pub fields: Vec<String>,
     /// Stop after so many records were shown
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
@@ -124,10 +121,7 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
     let eager = args.follow
         || args.files.iter().any(|file| file == Path::new("-"))
         || io::stdout().is_terminal();
-    let settings = Settings {
-        utc: args.utc,
-        fields: args.fields.clone(),
-    };
+    let settings = Settings { utc: args.utc };
     let line = args.format.line(&settings).and_then(|line| {
         line.ok_or_else(|| {
             FormatError("fstrm is no format to read: tapflow convert writes Frame Streams".into())

@@ -100,11 +100,8 @@ fn format(format: &Format, settings: &Settings, place: &str, problems: &mut Vec<
         let what = "`utc` is about formats that show local time, and means nothing to this one";
         problems.push(Problem::warning(format!("{place}.utc"), what).fix("leave it away"));
     }
-    if !settings.fields.is_empty() && !format.has_fields() {
-        let what = "`fields` is about formats with chosen fields, and means nothing to this one";
-        problems.push(Problem::warning(format!("{place}.fields"), what).fix("leave it away"));
-    } else if let Err(error) = format.line(settings) {
-        problems.push(Problem::error(format!("{place}.fields"), error.to_string()));
+    if let Err(error) = format.line(settings) {
+        problems.push(Problem::error(format!("{place}.format"), error.to_string()));
     }
 }
 
