@@ -48,10 +48,21 @@ const MEANT: &[(&str, &str)] = &[
         "msg-bind9.fstrm: data does not read back: generic rdata",
         "fuzz corpus: types of RFC 1035 in a class that does not exist; we show their names all the same",
     ),
+    (
+        "r08-txt-odd.msg: only we refuse: rdata",
+        "a TXT without any string; dnspython 2.3 takes it for an empty one, later versions refuse it",
+    ),
+    (
+        "e18-cookie-bad-length.msg: only we refuse: edns_option",
+        "a cookie of a length that there is not; dnspython 2.3 does not decode cookies, later versions refuse it",
+    ),
 ];
 
 /// Files of the rows above that are there only with the fetched corpus.
 const FETCHED: &[&str] = &["pcap-zeek.fstrm", "msg-bind9.fstrm"];
+
+/// Files of the rows above that only some versions of dnspython show.
+const SOME_VERSIONS: &[&str] = &["r08-txt-odd.msg", "e18-cookie-bad-length.msg"];
 
 fn hex(octets: &[u8]) -> String {
     octets.iter().fold(String::new(), |mut text, octet| {
@@ -231,10 +242,10 @@ fn dnspython_reads_the_same_from_every_message() {
         differences.join("\n")
     );
     assert!(compared > 10_000, "{compared}");
-    let is_fetched = |row: &str| FETCHED.iter().any(|file| row.starts_with(file));
+    let is_of = |files: &[&str], row: &str| files.iter().any(|file| row.starts_with(file));
     for (start, why) in MEANT
         .iter()
-        .filter(|(start, _)| fetched() || !is_fetched(start))
+        .filter(|(start, _)| (fetched() || !is_of(FETCHED, start)) && !is_of(SOME_VERSIONS, start))
     {
         assert!(
             seen.contains(start),

@@ -95,7 +95,7 @@ fn data_of_every_shape_become_the_text_of_zone_files() {
         (
             47,
             1,
-            b"\x00\x00\x06\x40\x00\x00\x00\x00\x02\x01\x01\x40",
+            b"\x00\x00\x06\x40\x00\x00\x00\x00\x01\x01\x01\x40",
             ". A NSEC CAA",
         ),
         (50, 1, &nsec3, "1 1 10 ABCD 01234567 A RRSIG"),

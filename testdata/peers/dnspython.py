@@ -88,13 +88,18 @@ def record_differences(rrset, rdata, ours):
 
 
 def main():
-    compared = 0
+    compared = unread = 0
     for line in sys.stdin:
         case = json.loads(line)
         wire, ours = bytes.fromhex(case["wire"]), case["ours"]
         try:
             theirs = dns.message.from_wire(wire, one_rr_per_rrset=True, keyring=False)
         except Exception as error:
+            # Neither is a reading of the message: a verdict on a signature, for which dnspython 2.3 wants no key ring
+            # to be asked, and an opcode that this version has no name for.
+            if type(error).__module__ == "dns.tsig" or "valid Opcode" in str(error):
+                unread += 1
+                continue
             name = type(error).__name__
             if ours["malformed"] is None:
                 print(json.dumps({"id": case["id"], "what": "refused: " + name, "theirs": str(error), "ours": None}))
@@ -106,6 +111,7 @@ def main():
         for what, a, b in differences(theirs, ours):
             print(json.dumps({"id": case["id"], "what": what, "theirs": a, "ours": b}, default=str))
     print(compared)
+    print(unread, "messages not read: signatures and opcodes unknown to dnspython", file=sys.stderr)
 
 
 main()
