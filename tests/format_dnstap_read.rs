@@ -7,7 +7,7 @@ use std::process::Command;
 
 use dnstap_support::{files, payloads};
 use tapflow::dnstap::DnstapView;
-use tapflow::format::{Format, Settings, Source};
+use tapflow::format::{Entry, Format, Settings, Source};
 
 const LINE: &str = "dnstap-read";
 const YAML: &str = "dnstap-read-yaml";
@@ -71,7 +71,15 @@ fn ours(path: &Path, format: &str) -> Vec<String> {
         };
         let is_record = view.classify().is_ok();
         assert_eq!(
-            line.write(&mut out, &view, Source::default()).is_ok(),
+            line.write(
+                &mut out,
+                Entry {
+                    payload: &payload,
+                    view: Ok(&view),
+                    source: Source::default()
+                }
+            )
+            .is_ok(),
             is_record
         );
         if is_record {

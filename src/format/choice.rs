@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::dnstap::{DecodeReason, DnstapView};
-use crate::format::{Source, dnstap_read, json, quiet};
+use crate::dnstap::DecodeReason;
+use crate::format::{Entry, dnstap_read, json, quiet};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -19,12 +19,7 @@ pub trait Line: Send {
     ///
     /// # Errors
     /// Why the frame is no record of this format; nothing is appended then.
-    fn write(
-        &mut self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        source: Source<'_>,
-    ) -> Result<(), DecodeReason>;
+    fn write(&mut self, out: &mut Vec<u8>, entry: Entry<'_>) -> Result<(), DecodeReason>;
 }
 
 /// What can be set about a format.

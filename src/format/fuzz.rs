@@ -2,7 +2,7 @@
 
 use crate::dns::{DnsView, NameBuf};
 use crate::dnstap::DnstapView;
-use crate::format::{Settings, Source, dnstap_read, json, quiet};
+use crate::format::{Entry, Settings, Source, dnstap_read, json, quiet};
 
 /// Writes `payload` in every format and panics when a line is not one line of printable ASCII, does not parse,
 /// or does not give back the octets of its names. For fuzz targets and tests.
@@ -16,6 +16,11 @@ pub fn fuzz_payload(payload: &[u8]) {
         peer: "c\n",
         ..Source::default()
     };
+    let entry = Entry {
+        payload,
+        view: Ok(&view),
+        source,
+    };
     let (mut line, mut object) = (Vec::new(), Vec::new());
     let verdict = view.classify().map(|_| ());
     assert_eq!(quiet::write(&mut line, &view, true), verdict);
@@ -24,7 +29,7 @@ pub fn fuzz_payload(payload: &[u8]) {
     assert_eq!(dnstap_read::line::write(&mut short, &view, true), verdict);
     let made = (dnstap_read::yaml::KIND.make)(&Settings::default());
     let mut documents = made.expect("it has no settings");
-    assert_eq!(documents.write(&mut document, &view, source), verdict);
+    assert_eq!(documents.write(&mut document, entry), verdict);
     let Ok(message) = view.classify() else {
         return assert!(
             line.is_empty() && object.is_empty() && short.is_empty() && document.is_empty()

@@ -47,7 +47,7 @@ use crate::dns::{DnsError, DnsView, Edns, Header, Name, iana};
 use crate::dnstap::{
     DecodeReason, DnstapView, Message, Oddities, Policy, PolicyAction, PolicyMatch, Timestamp,
 };
-use crate::format::{Kind, Line, Shape, Source};
+use crate::format::{Entry, Kind, Line, Shape, Source};
 
 /// The format.
 pub static KIND: Kind = Kind {
@@ -63,13 +63,8 @@ pub static KIND: Kind = Kind {
 struct Json;
 
 impl Line for Json {
-    fn write(
-        &mut self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        source: Source<'_>,
-    ) -> Result<(), DecodeReason> {
-        write(out, view, &source)
+    fn write(&mut self, out: &mut Vec<u8>, entry: Entry<'_>) -> Result<(), DecodeReason> {
+        write(out, entry.view?, &entry.source)
     }
 }
 

@@ -18,6 +18,8 @@ pub mod quiet;
 
 use std::time::SystemTime;
 
+use crate::dnstap::{DecodeReason, DnstapView};
+
 pub use choice::{Format, FormatError, Kind, Line, Settings, Shape};
 pub use fuzz::fuzz_payload;
 
@@ -30,4 +32,15 @@ pub struct Source<'a> {
     pub listener: &'a str,
     /// The sender's address on the socket, or a file's name. Empty is absent.
     pub peer: &'a str,
+}
+
+/// A frame on its way to a format.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Its octets.
+    pub payload: &'a [u8],
+    /// What was read from them, or why they are no dnstap. A format of raw octets takes both.
+    pub view: Result<&'a DnstapView<'a>, DecodeReason>,
+    /// How it came.
+    pub source: Source<'a>,
 }

@@ -39,7 +39,7 @@ use crate::dns::{DnsView, Name, iana};
 use crate::dnstap::{
     DecodeReason, DnstapView, Message, MessageType, SocketProtocol, Timestamp as Sent,
 };
-use crate::format::{Kind, Line, Shape, Source};
+use crate::format::{Entry, Kind, Line, Shape};
 
 /// The format.
 pub static KIND: Kind = Kind {
@@ -57,13 +57,8 @@ struct Quiet {
 }
 
 impl Line for Quiet {
-    fn write(
-        &mut self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        _source: Source<'_>,
-    ) -> Result<(), DecodeReason> {
-        write(out, view, self.utc)
+    fn write(&mut self, out: &mut Vec<u8>, entry: Entry<'_>) -> Result<(), DecodeReason> {
+        write(out, entry.view?, self.utc)
     }
 }
 

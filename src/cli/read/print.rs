@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::cli::input::Tally;
 use crate::cli::terms::Term;
 use crate::dnstap::DecodeReason;
-use crate::format::{Line, Source};
+use crate::format::{Entry, Line, Source};
 use crate::fstrm::Frames;
 use crate::ids::ConnId;
 use crate::pipeline::batch::Origin;
@@ -126,10 +126,13 @@ impl Printer {
             peer: &self.origin.peer,
             ..Source::default()
         };
-        match record.dnstap() {
-            Ok(view) => self.line.write(&mut self.out, view, source).map(|()| true),
-            Err(error) => Err((*error).into()),
-        }
+        let view = record.dnstap();
+        let entry = Entry {
+            payload,
+            view: view.as_ref().map_err(|error| (*error).into()),
+            source,
+        };
+        self.line.write(&mut self.out, entry).map(|()| true)
     }
 
     /// Writes what waits.

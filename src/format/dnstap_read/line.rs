@@ -13,7 +13,7 @@ use crate::dnstap::{
     DecodeReason, DnstapView, Message, MessageType, SocketProtocol, Timestamp as Sent,
 };
 use crate::format::dnstap_read::style::{push_class, push_type, v6};
-use crate::format::{Kind, Line, Shape, Source, quiet};
+use crate::format::{Entry, Kind, Line, Shape, quiet};
 
 /// The format.
 pub static KIND: Kind = Kind {
@@ -31,13 +31,8 @@ struct Short {
 }
 
 impl Line for Short {
-    fn write(
-        &mut self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        _source: Source<'_>,
-    ) -> Result<(), DecodeReason> {
-        write(out, view, self.utc)
+    fn write(&mut self, out: &mut Vec<u8>, entry: Entry<'_>) -> Result<(), DecodeReason> {
+        write(out, entry.view?, self.utc)
     }
 }
 

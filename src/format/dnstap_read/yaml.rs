@@ -4,10 +4,10 @@
 
 use crate::digits;
 use crate::dns::Name;
-use crate::dnstap::{DecodeReason, DnstapView, Message, SocketProtocol, Timestamp as Sent};
+use crate::dnstap::{DecodeReason, Message, SocketProtocol, Timestamp as Sent};
 use crate::format::dnstap_read::line::write_address;
 use crate::format::dnstap_read::message::Messages;
-use crate::format::{Kind, Line, Shape, Source};
+use crate::format::{Entry, Kind, Line, Shape};
 
 /// The format.
 pub static KIND: Kind = Kind {
@@ -32,12 +32,8 @@ impl Line for Documents {
         self.is_first = true;
     }
 
-    fn write(
-        &mut self,
-        out: &mut Vec<u8>,
-        view: &DnstapView<'_>,
-        _source: Source<'_>,
-    ) -> Result<(), DecodeReason> {
+    fn write(&mut self, out: &mut Vec<u8>, entry: Entry<'_>) -> Result<(), DecodeReason> {
+        let view = entry.view?;
         let message = view.classify()?;
         if !std::mem::take(&mut self.is_first) {
             out.extend_from_slice(b"---\n");

@@ -1,7 +1,7 @@
 //! Frames as records of a text format, or any other that stands record by record.
 
 use crate::dnstap::{DecodeReason, DnstapView};
-use crate::format::{Line, Source};
+use crate::format::{Entry, Line, Source};
 use crate::link::outbox::{Chunk, Layout, Outbox};
 use crate::outputs::encode::Encoder;
 use crate::pipeline::batch::Batch;
@@ -36,8 +36,13 @@ impl Encoder for Lines {
         let mut out = Vec::with_capacity(batch.len_bytes() / 8 * self.eighths + 1024);
         let (mut written, mut bad) = (0, 0);
         for payload in batch.payloads() {
-            let line = DnstapView::parse(payload).map_err(DecodeReason::from);
-            match line.and_then(|view| self.line.write(&mut out, &view, source)) {
+            let view = DnstapView::parse(payload).map_err(DecodeReason::from);
+            let entry = Entry {
+                payload,
+                view: view.as_ref().map_err(|reason| *reason),
+                source,
+            };
+            match self.line.write(&mut out, entry) {
                 Ok(()) => written += 1,
                 Err(_) => bad += 1,
             }
