@@ -24,7 +24,7 @@ const FIRST_BYTES: u64 = 12;
 
 /// Reads `path` and goes on until a signal comes, the limit is reached or nobody reads the output.
 pub(super) fn follow(
-    printer: &mut Printer,
+    printer: &mut Printer<'_>,
     outcome: &mut Outcome,
     path: &Path,
     options: &Options,
@@ -50,8 +50,8 @@ pub(super) fn follow(
     }
 }
 
-struct Follower<'a> {
-    printer: &'a mut Printer,
+struct Follower<'a, 'b> {
+    printer: &'a mut Printer<'b>,
     outcome: &'a mut Outcome,
     options: &'a Options,
     interrupt: &'a Interrupt,
@@ -90,7 +90,7 @@ enum End {
     Stop(Flow),
 }
 
-impl Follower<'_> {
+impl Follower<'_, '_> {
     /// Waits a moment; `false` when a signal came.
     fn wait(&self) -> bool {
         if self.interrupt.raised() {

@@ -4,6 +4,7 @@
 
 mod follow;
 mod print;
+mod stats;
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -13,12 +14,13 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use self::print::{Flow, Printer};
+use self::stats::Stats;
 use crate::cli::exit;
 use crate::cli::input::{Ending, Fault, Input, Options, Place, Step, Tally};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::terms::Term;
 use crate::cli::tree;
-use crate::format::{Format, FormatError, Settings};
+use crate::format::{Format, FormatError, Line, Settings};
 
 /// What `read` is told.
 #[derive(Debug, Args)]
@@ -46,6 +48,7 @@ use crate::format::{Format, FormatError, Settings};
         $ tapflow read --utc unbound.fstrm | head -1\n  \
         16:45:28.364170 CQ 127.0.0.1 UDP 42b \"www.example.\" IN AAAA\n  \
         $ tapflow read --format json --filter rcode=SERVFAIL frames/*.fstrm.zst\n  \
+        $ tapflow read --stats /var/lib/tapflow/frames\n  \
         $ tapflow read --follow --filter '!net=127.0.0.0/8' /var/lib/tapflow/frames\n\n\
         Exit codes:\n  \
         0  every frame was read (also when the reader of the output left, as head does)\n  \
@@ -60,6 +63,10 @@ pub struct ReadArgs {
     /// What a record becomes
     #[arg(long, default_value_t = Format::TEXT, value_name = "FORMAT", long_help = formats())]
     pub format: Format,
+    /// Show no records but a summary of them: frames, span and rate over time, top names, clients, types and codes,
+    /// latency percentiles, what is malformed by reason. With --format json as one object
+    #[arg(long, conflicts_with = "follow")]
+    pub stats: bool,
     /// Stop after so many records were shown
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
@@ -121,20 +128,20 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
     let eager = args.follow
         || args.files.iter().any(|file| file == Path::new("-"))
         || io::stdout().is_terminal();
-    let settings = Settings { utc: args.utc };
-    let line = args.format.line(&settings).and_then(|line| {
-        line.ok_or_else(|| {
-            FormatError("fstrm is no format to read: tapflow convert writes Frame Streams".into())
-        })
-    });
-    let line = match line {
-        Ok(line) => line,
-        Err(error) => {
+    let mut stats = args.stats.then(Stats::new);
+    let mut chosen;
+    let line: &mut dyn Line = match (&mut stats, line(args)) {
+        (Some(stats), Ok(_)) => stats,
+        (None, Ok(line)) => {
+            chosen = line;
+            &mut *chosen
+        }
+        (_, Err(error)) => {
             crate::cli::say!("tapflow: {error}");
             return Ok(ExitCode::from(exit::USAGE));
         }
     };
-    let mut printer = Printer::new(line, args.filters.clone(), args.limit, eager);
+    let mut printer = Printer::new(line, args.filters.clone(), args.limit, eager && !args.stats);
     let mut outcome = Outcome::default();
     let flow = if args.follow {
         let [file] = args.files.as_slice() else {
@@ -159,8 +166,28 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
         Ok(_) => {}
         Err(e) => anyhow::bail!("cannot write to standard output: {e}"),
     }
-    report(args, printer.tally(), &outcome);
-    Ok(outcome.code(printer.tally()))
+    let tally = printer.tally().clone();
+    if let Some(stats) = stats {
+        let text = match args.format == Format::JSON {
+            true => format!("{}\n", stats.json(&tally)),
+            false => stats.text(&tally),
+        };
+        crate::cli::print_out(text.as_bytes())?;
+    }
+    report(args, &tally, &outcome);
+    Ok(outcome.code(&tally))
+}
+
+/// What the records are written with.
+fn line(args: &ReadArgs) -> Result<Box<dyn Line>, FormatError> {
+    if args.stats && args.format != Format::TEXT && args.format != Format::JSON {
+        let why = format!("--stats comes as text or json, not as {}", args.format);
+        return Err(FormatError(why));
+    }
+    let settings = Settings { utc: args.utc };
+    args.format.line(&settings)?.ok_or_else(|| {
+        FormatError("fstrm is no format to read: tapflow convert writes Frame Streams".into())
+    })
 }
 
 impl Outcome {
@@ -236,7 +263,7 @@ fn report(args: &ReadArgs, tally: &Tally, outcome: &Outcome) {
 
 /// Reads each file to its end.
 fn read_all(
-    printer: &mut Printer,
+    printer: &mut Printer<'_>,
     outcome: &mut Outcome,
     files: &[PathBuf],
     options: &Options,
@@ -293,7 +320,7 @@ enum Drained {
 }
 
 /// Prints what the input has.
-fn drain(printer: &mut Printer, input: &mut Input) -> io::Result<Drained> {
+fn drain(printer: &mut Printer<'_>, input: &mut Input) -> io::Result<Drained> {
     loop {
         match input.next(printer.tally_mut()) {
             Ok(Step::Run { .. }) => match printer.print(input.run())? {

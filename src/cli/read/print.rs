@@ -28,8 +28,8 @@ pub(super) enum Flow {
 }
 
 /// Formats records and writes them.
-pub(super) struct Printer {
-    line: Box<dyn Line>,
+pub(super) struct Printer<'a> {
+    line: &'a mut dyn Line,
     terms: Vec<Term>,
     left: Option<u64>,
     /// Each run is written at once, since somebody waits for it.
@@ -39,14 +39,13 @@ pub(super) struct Printer {
     origin: Origin,
 }
 
-impl Printer {
+impl<'a> Printer<'a> {
     pub(super) fn new(
-        line: Box<dyn Line>,
+        line: &'a mut dyn Line,
         terms: Vec<Term>,
         limit: Option<u64>,
         eager: bool,
     ) -> Self {
-        let mut line = line;
         let mut out = Vec::with_capacity(2 * WRITE_BYTES);
         line.begin(&mut out);
         Self {
