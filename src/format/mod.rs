@@ -13,6 +13,7 @@
 mod choice;
 pub mod dnstap_read;
 mod fuzz;
+pub mod golang;
 pub mod json;
 pub mod quiet;
 

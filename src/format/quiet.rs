@@ -157,7 +157,7 @@ const fn letters(kind: MessageType) -> [u8; 2] {
 }
 
 /// A name as golang-dnstap writes it.
-fn write_name(out: &mut Vec<u8>, name: &Name<'_>) {
+pub(super) fn write_name(out: &mut Vec<u8>, name: &Name<'_>) {
     if name.is_root() {
         out.push(b'.');
         return;
