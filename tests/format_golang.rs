@@ -15,6 +15,54 @@ const YAML: &str = "golang-yaml";
 /// Files of the made corpus whose records differ, with where and why. The module's documentation has the list.
 #[rustfmt::skip]
 const MEANT: &[(&str, &[&str], &str)] = &[
+    ("e07-ext-rcode-4095", &[JSON, YAML], "a response code without a name"),
+    ("e08-option-overrun", &[JSON, YAML], "not decoded by the program"),
+    ("e09-option-cut", &[JSON, YAML], "not decoded by the program"),
+    ("e12-ecs-prefix-33", &[JSON, YAML], "not decoded by the program"),
+    ("e14-ecs-2-octets", &[JSON, YAML], "not decoded by the program"),
+    ("e16-ede-1-octet", &[JSON, YAML], "not decoded by the program"),
+    ("e17-nsid-binary", &[JSON, YAML], "control octets in NSID"),
+    ("e22-opt-cut-no-tc", &[JSON, YAML], "not decoded by the program"),
+    ("e25-ede-not-utf8", &[JSON, YAML], "control octets in text"),
+    ("h01-all-flags", &[JSON, YAML], "codes without names"),
+    ("h03-opcode-3", &[JSON, YAML], "an opcode without a name"),
+    ("h05-rcode-11", &[JSON, YAML], "a response code without a name"),
+    ("n01-self-pointer-qname", &[JSON, YAML], "no question that can be read; the header"),
+    ("n04-pointer-past-end", &[JSON, YAML], "no question that can be read; the header"),
+    ("n05-pointer-cut", &[JSON, YAML], "no question that can be read; the header"),
+    ("n06-pointer-into-header", &[JSON, YAML], "a name that points into the header"),
+    ("n09-name-256", &[JSON, YAML], "no question that can be read; the header"),
+    ("n12-label-type-01", &[JSON, YAML], "no question that can be read; the header"),
+    ("r08-txt-odd", &[JSON, YAML], "a record without data"),
+    ("r11-svcb-bad-param", &[JSON, YAML], "not decoded by the program"),
+    ("r13-nsec-bad-window", &[JSON, YAML], "not decoded by the program"),
+    ("r18-caa-loc", &[JSON, YAML], "data that end early"),
+    ("r20-null-type", &[JSON, YAML], "data of NULL as they are"),
+    ("t05-qd1-no-question", &[JSON, YAML], "counts that promise more"),
+    ("t06-name-no-type", &[JSON, YAML], "a question without type and class"),
+    ("t08-ancount-too-big", &[JSON, YAML], "counts that promise more"),
+    ("t11-rdlength-over", &[JSON, YAML], "not decoded by the program"),
+    ("t12-a-rdata-3", &[JSON, YAML], "not decoded by the program"),
+    ("t13-aaaa-rdata-4", &[JSON, YAML], "not decoded by the program"),
+    ("t15-ancount-65535", &[JSON, YAML], "counts that promise more"),
+    ("p02-missing-message-type", &[JSON, YAML], "a frame on which the program ends"),
+    ("p03-dnstap-type-2", &[JSON, YAML], "another kind of frame"),
+    ("p04-dnstap-type-missing", &[JSON, YAML], "a frame on which the program ends"),
+    ("p05-no-message", &[JSON, YAML], "a frame on which the program ends"),
+    ("p08-address-empty", &[YAML], "an empty address"),
+    ("p09-address-len-17", &[JSON], "an address of 17 octets, on which the program ends"),
+    ("p11-no-family", &[JSON], "no family"),
+    ("p17-protocol-5", &[JSON, YAML], "a protocol named since"),
+    ("p18-protocol-6", &[JSON, YAML], "a protocol named since"),
+    ("p19-protocol-7", &[JSON, YAML], "a protocol named since"),
+    ("p23-sec-max", &[JSON, YAML], "seconds past the year 9999"),
+    ("p24-sec-i64max", &[JSON, YAML], "seconds past the year 9999"),
+    ("p27-sec-only", &[JSON, YAML], "seconds without nanoseconds"),
+    ("p30-identity-binary", &[JSON], "an identity that is not UTF-8"),
+    ("p39-truncated-payload", &[JSON, YAML], "a frame on which the program ends"),
+    ("p41-length-overrun", &[JSON, YAML], "a frame on which the program ends"),
+    ("p42-field-0", &[JSON, YAML], "a frame on which the program ends"),
+    ("p43-random", &[JSON, YAML], "a frame on which the program ends"),
 ];
 
 /// What we write for each record of `path`.
@@ -96,6 +144,42 @@ fn difference(ours: &str, theirs: &str) -> String {
     )
 }
 
+/// Which row of the module's list explains a difference; `None` when none does.
+fn row(ours: &str, theirs: &str) -> Option<&'static str> {
+    let absent = ",\"socket_protocol\":\"\\u003cnil\\u003e\"";
+    if theirs.replace(absent, "") == ours {
+        return Some("no socket_protocol");
+    }
+    if ours
+        .replace(",\"query_port\":0,", ",")
+        .replace(",\"response_port\":0,", ",")
+        == theirs
+    {
+        return Some("a port of zero");
+    }
+    if theirs.contains("\tIN\tNULL\tabc") || theirs.contains("\\tIN\\tNULL\\tabc") {
+        return Some("data of NULL as they are");
+    }
+    if ours.contains(";; parse failed: ") {
+        return Some("a message that ends before it should");
+    }
+    (without_codes(ours) == without_codes(theirs)).then_some("codes and options without a name")
+}
+
+/// A record without opcode and status, for which the library has names or nothing, and without EXPIRE, which it leaves
+/// out.
+fn without_codes(record: &str) -> String {
+    let mut text = record.replace("\\n", "\n");
+    if let Some((before, after)) = text.split_once(";; opcode: ") {
+        let after = after.split_once(", id: ").map_or(after, |(_, after)| after);
+        text = format!("{before}{after}");
+    }
+    let lines = text.split_inclusive('\n');
+    lines
+        .filter(|line| !line.trim().starts_with("; EXPIRE:"))
+        .collect()
+}
+
 /// Captures in the repository, and those of the shared corpus where it is (`TAPFLOW_CORPUS`).
 fn captures() -> Vec<PathBuf> {
     let mut paths = files("captures", "fstrm");
@@ -119,8 +203,30 @@ fn captures() -> Vec<PathBuf> {
 }
 
 #[test]
+fn the_first_records_of_every_capture_are_what_the_program_printed() {
+    for path in files("captures", "fstrm") {
+        for (format, extension) in [(JSON, "expected.jsonl"), (YAML, "expected.yaml")] {
+            let name = path.with_extension(extension);
+            let expected =
+                dnstap_support::testdata("golang-dnstap").join(name.file_name().unwrap());
+            let expected = split(&std::fs::read_to_string(expected).unwrap());
+            assert_eq!(expected.len(), 20);
+            for (ours, theirs) in ours(&path, format).iter().zip(&expected) {
+                assert!(
+                    ours == theirs,
+                    "{} as {format}: {}",
+                    path.display(),
+                    difference(ours, theirs)
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn whole_captures_are_what_the_program_prints() {
     let (mut problems, mut equal) = (Vec::new(), 0);
+    let mut rows = std::collections::BTreeMap::new();
     for path in captures() {
         for format in [JSON, YAML] {
             let Some(theirs) = theirs(&path, format) else {
@@ -133,6 +239,10 @@ fn whole_captures_are_what_the_program_prints() {
                     equal += 1;
                     continue;
                 }
+                if let Some(row) = row(ours, theirs) {
+                    *rows.entry(row).or_insert(0) += 1;
+                    continue;
+                }
                 problems.push(format!(
                     "{} as {format}: {}",
                     path.display(),
@@ -141,10 +251,10 @@ fn whole_captures_are_what_the_program_prints() {
             }
         }
     }
-    println!("{equal} records equal, {} not", problems.len());
+    println!("{equal} records equal; {rows:?}");
     problems.truncate(40);
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert!(equal > 70_000);
+    assert!(equal > 80_000 && rows.values().sum::<usize>() < equal / 500);
 }
 
 #[test]
@@ -160,14 +270,15 @@ fn options_data_and_codes_are_written_as_the_program_writes_them() {
             for (index, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
                 if ours == theirs {
                     equal += 1;
-                } else {
+                } else if row(ours, theirs).is_none() {
                     problems.push(format!("{index} as {format}: {}", difference(ours, theirs)));
                 }
             }
         }
     }
-    println!("{equal} records equal, {} not", problems.len());
+    println!("{equal} records equal");
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(equal > 490);
 }
 
 #[test]

@@ -132,12 +132,16 @@ fn text_key(out: &mut Vec<u8>, key: &[u8], octets: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether an octet of UTF-8 stands in Go's JSON as it is. The first of U+2028 and U+2029 is looked at apart.
+/// Whether an octet of UTF-8 stands in the JSON as it is. Those that U+0080 to U+009F, U+2028 and U+2029 begin with are
+/// looked at apart.
 const fn is_plain(octet: u8) -> bool {
-    !matches!(octet, 0..0x20 | b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
+    !matches!(
+        octet,
+        0..0x20 | b'"' | b'\\' | b'<' | b'>' | b'&' | 0x7f | 0xc2 | 0xe2
+    )
 }
 
-/// Appends text as Go escapes it: fit for HTML as well.
+/// Appends text as Go escapes it, fit for HTML as well, and with the escapes that terminals need besides.
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     loop {
@@ -155,6 +159,14 @@ fn write_escaped(out: &mut Vec<u8>, text: &str) {
             b'\n' => out.extend_from_slice(b"\\n"),
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.extend_from_slice(b"\\t"),
+            0xc2 => match tail {
+                [control @ 0x80..=0x9f, tail @ ..] => {
+                    out.extend_from_slice(b"\\u00");
+                    write_lower_hex(out, &[*control]);
+                    rest = tail;
+                }
+                _ => out.push(*octet),
+            },
             0xe2 => match tail {
                 [0x80, last @ (0xa8 | 0xa9), tail @ ..] => {
                     out.extend_from_slice(b"\\u202");

@@ -36,7 +36,7 @@ impl<'a> Survey<'a> {
                 }
             }
         }
-        survey.stop = questions.stop().or(records.stop());
+        survey.stop = questions.stop().or_else(|| records.stop());
         survey
     }
 }

@@ -1,4 +1,36 @@
-//! What golang-dnstap's `dnstap` prints besides its quiet line: JSON ([`json`]) and YAML ([`yaml`]).
+//! What golang-dnstap 0.4.0's `dnstap` prints besides its quiet line: JSON ([`json`]) and YAML ([`yaml`]), byte for byte,
+//! the DNS messages in it as miekg/dns 1.1.50 writes them. Both messages of a record are written, where both were sent.
+//!
+//! Where the program loses or misstates something, this differs from it and keeps the shape. The whole list:
+//!
+//! | case | `dnstap` 0.4.0 | here |
+//! |---|---|---|
+//! | `socket_family` or `socket_protocol` not sent | `"<nil>"` in JSON | no key |
+//! | DNSCryptUDP, DNSCryptTCP, DOQ | `5`, `6`, `7` | their names |
+//! | a port of zero | left out of JSON | `0` |
+//! | seconds without nanoseconds (corpus p27) | no time | the time |
+//! | seconds from the year 10000 on (p23, p24) | wrapped, or a year of many digits | `"@"`, seconds, `.` and nanoseconds |
+//! | an empty address (p08) | `<nil>` in YAML | no key |
+//! | an address of neither 4 nor 16 octets (p09) | `?` and base 16 in YAML, JSON ends the program | `?` and base 16 |
+//! | an identity or a version that is not UTF-8 (p30) | U+FFFD in JSON | `\ddd` for each odd octet |
+//! | a message that it does not decode: an odd option, cut records, bad data | `parse failed`, and the reason | all up to where the message breaks; if it breaks between records, `;; parse failed: REASON at octet N` at the end |
+//! | a message that ends before the counts in its header say (t05, t08, t15) | the rest, no word about it | the same line |
+//! | a question without type and class (t06) | type `None`, class `CLASS0` | that line |
+//! | a name that points forward or into the header (n06) | the name | that line |
+//! | data that are not what their type says, also of no octets or ending early (r08, r18) | zeroes for what is missing | the form for unknown types |
+//! | opcodes and response codes without a name in the library | nothing | the name or the number |
+//! | NULL, APL, HIP, TKEY | octets as they are; their own forms | the form for unknown types |
+//! | option EXPIRE | left out | `; EXPIRE: 3600` |
+//! | option keepalive of 6553.6 seconds or more | wrapped at 65,536 ms | the timeout in ms; `0ms` if that was sent |
+//! | a client subnet with more octets than its family has | cut | as an option without a form |
+//! | several OPT records (e03 has one among the answers) | the last | each |
+//! | a backslash in the value of CAA or URI | read as an escape | escaped |
+//! | control octets, or no UTF-8, in text of options (e17, e25) | as they are | `\ddd` |
+//! | DEL and U+0080 to U+009F in JSON | as they are | `\u007f` and so on, the same to a reader |
+//! | characters beyond ASCII in the identity, in YAML | Go's table says which are escaped | Rust's |
+//! | a frame that is no record | the program ends, or prints zeroes | nothing, and the reason to the caller |
+//!
+//! `policy`, `http_protocol` and `extra` have no place in either.
 
 pub mod json;
 mod message;

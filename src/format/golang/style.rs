@@ -277,9 +277,9 @@ fn write_loc(out: &mut Vec<u8>, octets: &[u8]) -> Option<()> {
         return None;
     };
     let &[a, b, c, d, e, f, g, h, i, j, k, l] = rest.first_chunk::<12>()?;
-    for (angle, letters) in [([a, b, c, d], ['S', 'N']), ([e, f, g, h], ['W', 'E'])] {
+    for (angle, below, above) in [([a, b, c, d], 'S', 'N'), ([e, f, g, h], 'W', 'E')] {
         let angle = u32::from_be_bytes(angle);
-        let letter = letters[usize::from(angle > EQUATOR)];
+        let letter = if angle > EQUATOR { above } else { below };
         let angle = angle.abs_diff(EQUATOR);
         display(
             out,
