@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, dnstap_read, golang, json, quiet};
+use crate::format::{Entry, dnstap_read, golang, json, ldns, quiet};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -72,6 +72,8 @@ static KINDS: &[&Kind] = &[
     &json::KIND,
     &dnstap_read::line::KIND,
     &dnstap_read::yaml::KIND,
+    &ldns::yaml::KIND,
+    &ldns::quiet::KIND,
 ];
 
 /// Names of all formats, that of the frames themselves first.

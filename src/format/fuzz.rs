@@ -2,7 +2,9 @@
 
 use crate::dns::{DnsView, NameBuf};
 use crate::dnstap::{DecodeReason, DnstapView};
-use crate::format::{Entry, Format, Kind, Settings, Source, dnstap_read, golang, json, quiet};
+use crate::format::{
+    Entry, Format, Kind, Settings, Source, dnstap_read, golang, json, ldns, quiet,
+};
 
 /// Writes `payload` in every format and panics when a line is not one line of printable ASCII, does not parse,
 /// or does not give back the octets of its names. For fuzz targets and tests.
@@ -43,11 +45,17 @@ pub fn fuzz_payload(payload: &[u8]) {
         "no control characters"
     );
     assert!(document.starts_with("---\n") && document.matches("---\n").count() == 1);
-    let [golang_json, golang_yaml] = &texts;
+    let [golang_json, golang_yaml, ldns, ldns_quiet] = &texts;
+    assert!(ldns_quiet.lines().count() == 1, "one line");
     let value: serde_json::Value = serde_json::from_str(golang_json).expect("JSON");
     assert!(value.pointer("/message/type").is_some() && golang_json.lines().count() == 1);
-    assert!(golang_yaml.starts_with("type: MESSAGE\n") && golang_yaml.ends_with("\n---\n"));
-    assert_eq!(golang_yaml.matches("\n---\n").count(), 1, "one document");
+    for document in [golang_yaml, ldns] {
+        assert!(document.starts_with("type: MESSAGE\n") && document.ends_with("\n---\n"));
+        assert_eq!(document.matches("\n---\n").count(), 1, "one document");
+        let (_, text) = document.split_once("\nmessage:\n").expect("a message");
+        let is_indented = |line: &str| line.is_empty() || line.starts_with("  ");
+        assert!(text.trim_end_matches("---\n").lines().all(is_indented));
+    }
     for text in [&line, &object, &short] {
         let (last, body) = text.split_last().expect("a line has an end");
         assert!(
@@ -84,10 +92,18 @@ pub fn fuzz_payload(payload: &[u8]) {
     );
     let quiet_name = quoted(&line).map(|name| NameBuf::parse_octets(name).expect("a name"));
     assert_eq!(quiet_name, wire, "also in the quiet line");
+    let ldns_name =
+        quoted(ldns_quiet.as_bytes()).map(|name| NameBuf::parse_octets(name).expect("a name"));
+    assert_eq!(ldns_name, wire, "also in dnstap-ldns's");
 }
 
 /// The formats whose records are checked as text.
-const TEXTS: [&Kind; 2] = [&golang::json::KIND, &golang::yaml::KIND];
+const TEXTS: [&Kind; 4] = [
+    &golang::json::KIND,
+    &golang::yaml::KIND,
+    &ldns::yaml::KIND,
+    &ldns::quiet::KIND,
+];
 
 /// What a format writes, which is UTF-8 and has no control characters but line feeds and tabs.
 fn text_of(kind: &'static Kind, entry: Entry<'_>, verdict: Result<(), DecodeReason>) -> String {

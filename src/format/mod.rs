@@ -15,6 +15,7 @@ pub mod dnstap_read;
 mod fuzz;
 pub mod golang;
 pub mod json;
+pub mod ldns;
 pub mod quiet;
 
 use std::time::SystemTime;

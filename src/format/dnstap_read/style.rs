@@ -328,7 +328,7 @@ fn write_loc(style: &Bind, out: &mut Vec<u8>, octets: &[u8]) {
 }
 
 /// An IPv6 address as the C library has it: RFC 5952 but for IPv4-compatible addresses, which end in dots.
-pub(super) fn v6(out: &mut Vec<u8>, address: Ipv6Addr) {
+pub(in crate::format) fn v6(out: &mut Vec<u8>, address: Ipv6Addr) {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => {
             let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());

@@ -44,10 +44,12 @@ use std::net::Ipv6Addr;
 use crate::digits;
 use crate::dns::present::display;
 use crate::dnstap::Timestamp as Sent;
-use crate::format::golang::style::{write_go_ip, write_lower_hex};
+use crate::format::golang::style::write_go_ip;
+
+pub(super) use style::{write_loc, write_lower_hex};
 
 /// Appends a name, or a number where there is none.
-fn write_number_or_name(out: &mut Vec<u8>, name: Option<&str>, number: i32) {
+pub(super) fn write_number_or_name(out: &mut Vec<u8>, name: Option<&str>, number: i32) {
     match name {
         Some(name) => out.extend_from_slice(name.as_bytes()),
         None => digits::signed(out, number),

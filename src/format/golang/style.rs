@@ -270,7 +270,7 @@ fn write_param_text(out: &mut Vec<u8>, octets: &[u8]) {
 }
 
 /// A place (RFC 1876), whatever its version and however far out.
-fn write_loc(out: &mut Vec<u8>, octets: &[u8]) -> Option<()> {
+pub(in crate::format) fn write_loc(out: &mut Vec<u8>, octets: &[u8]) -> Option<()> {
     const EQUATOR: u32 = 1 << 31;
     let (&[_, size, horizontal, vertical, ref rest @ ..], []) = octets.split_first_chunk::<16>()?
     else {
@@ -325,7 +325,7 @@ fn named(out: &mut Vec<u8>, name: Option<&str>, number: u16) {
 }
 
 /// Appends base 16 in small letters.
-pub(super) fn write_lower_hex(out: &mut Vec<u8>, octets: &[u8]) {
+pub(in crate::format) fn write_lower_hex(out: &mut Vec<u8>, octets: &[u8]) {
     let start = out.len();
     write_hex(out, octets);
     if let Some(text) = out.get_mut(start..) {
