@@ -26,4 +26,4 @@ mod options;
 mod style;
 pub mod yaml;
 
-pub(super) use style::v6 as write_v6;
+pub(super) use style::{cert_name, v6 as write_v6};

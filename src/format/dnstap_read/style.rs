@@ -384,7 +384,7 @@ pub(super) fn push_rcode(out: &mut Vec<u8>, rcode: u16) {
 }
 
 /// RFC 4398, 2.1.
-const fn cert_name(kind: u16) -> Option<&'static str> {
+pub(in crate::format) const fn cert_name(kind: u16) -> Option<&'static str> {
     Some(match kind {
         1 => "PKIX",
         2 => "SPKI",

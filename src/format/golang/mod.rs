@@ -13,13 +13,14 @@
 //! | an empty address (p08) | `<nil>` in YAML | no key |
 //! | an address of neither 4 nor 16 octets (p09) | `?` and base 16 in YAML, JSON ends the program | `?` and base 16 |
 //! | an identity or a version that is not UTF-8 (p30) | U+FFFD in JSON | `\ddd` for each odd octet |
-//! | a message that it does not decode: an odd option, cut records, bad data | `parse failed`, and the reason | all up to where the message breaks; if it breaks between records, `;; parse failed: REASON at octet N` at the end |
+//! | a message that it does not decode: cut records, bad data | `parse failed`, and the reason | all up to where the message breaks; if it breaks between records, `;; parse failed: REASON at octet N` at the end |
 //! | a message that ends before the counts in its header say (t05, t08, t15) | the rest, no word about it | the same line |
 //! | a question without type and class (t06) | type `None`, class `CLASS0` | that line |
 //! | a name that points forward or into the header (n06) | the name | that line |
 //! | data that are not what their type says, also of no octets or ending early (r08, r18) | zeroes for what is missing | the form for unknown types |
 //! | opcodes and response codes without a name in the library | nothing | the name or the number |
 //! | NULL, APL, HIP, TKEY | octets as they are; their own forms | the form for unknown types |
+//! | an option whose octets are not what its code says (e08 to e18) | the message is not decoded | as an option without a form: `; LOCAL OPT: 8:0x0001`; octets after the last whole option as `; MALFORMED: 0x0003` |
 //! | option EXPIRE | left out | `; EXPIRE: 3600` |
 //! | option keepalive of 6553.6 seconds or more | wrapped at 65,536 ms | the timeout in ms; `0ms` if that was sent |
 //! | a client subnet with more octets than its family has | cut | as an option without a form |
@@ -35,6 +36,7 @@
 pub mod json;
 mod message;
 mod options;
+mod params;
 mod style;
 mod text;
 pub mod yaml;

@@ -3,10 +3,11 @@
 use std::net::Ipv6Addr;
 
 use crate::digits;
-use crate::dns::name::decimal_digits;
 use crate::dns::present::{self, Style, display, write_base64, write_hex, write_text_escaped};
 use crate::dns::{Name, Record, iana};
+use crate::format::dnstap_read::cert_name;
 use crate::format::golang::message::write_start;
+use crate::format::golang::params;
 use crate::format::quiet::write_name;
 
 /// The library's style.
@@ -27,7 +28,7 @@ impl Style for Miekg {
     }
 
     fn param(&self, out: &mut Vec<u8>, key: u16, value: &[u8]) {
-        write_param(out, key, value);
+        params::write_param(out, key, value);
     }
 
     fn loc(&self, out: &mut Vec<u8>, octets: &[u8]) {
@@ -49,7 +50,7 @@ impl Style for Miekg {
             // CERT.
             (37, &[a, b, c, d, algorithm, ref key @ ..]) => {
                 let kind = u16::from_be_bytes([a, b]);
-                named(out, cert_name(kind), kind);
+                named(out, go_cert_name(kind), kind);
                 digits::number(out, u16::from_be_bytes([c, d]).into());
                 out.push(b' ');
                 named(out, algorithm_name(algorithm), algorithm.into());
@@ -185,90 +186,6 @@ fn write_tsig(out: &mut Vec<u8>, record: &Record<'_>) -> Option<()> {
     Some(())
 }
 
-/// One service parameter, its value always in quotes. A value that is not what its key says is written as that of an
-/// unknown key, under the number.
-fn write_param(out: &mut Vec<u8>, key: u16, value: &[u8]) {
-    let start = out.len();
-    if write_known_param(out, key, value).is_none() {
-        out.truncate(start);
-        display(out, format_args!("key{key}=\""));
-        write_param_text(out, value);
-    }
-    out.push(b'"');
-}
-
-/// Appends a parameter but for the quotation mark at its end.
-fn write_known_param(out: &mut Vec<u8>, key: u16, value: &[u8]) -> Option<()> {
-    let name = present::param_name(key).filter(|_| key < 8)?;
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"=\"");
-    let is_list = |len| !value.is_empty() && value.len().is_multiple_of(len);
-    let comma = |out: &mut Vec<u8>, index| {
-        if index > 0 {
-            out.push(b',');
-        }
-    };
-    match key {
-        0 if value.len().is_multiple_of(2) => {
-            for (index, key) in value.chunks_exact(2).enumerate() {
-                comma(out, index);
-                let key = u16::from_be_bytes(key.try_into().ok()?);
-                match present::param_name(key).filter(|_| key < 8) {
-                    Some(name) => out.extend_from_slice(name.as_bytes()),
-                    None => display(out, format_args!("key{key}")),
-                }
-            }
-        }
-        1 => {
-            let whole: usize = present::texts(value).map(|id| id.len() + 1).sum();
-            if whole != value.len() {
-                return None;
-            }
-            for (index, id) in present::texts(value).enumerate() {
-                comma(out, index);
-                for &octet in id {
-                    match octet {
-                        b',' => out.extend_from_slice(b"\\\\\\044"),
-                        b'\\' => out.extend_from_slice(b"\\\\\\092"),
-                        _ => write_param_text(out, &[octet]),
-                    }
-                }
-            }
-        }
-        2 if value.is_empty() => {}
-        3 => digits::number(out, u16::from_be_bytes(value.try_into().ok()?).into()),
-        4 if is_list(4) => {
-            for (index, address) in value.chunks_exact(4).enumerate() {
-                comma(out, index);
-                digits::ip(out, <[u8; 4]>::try_from(address).ok()?.into());
-            }
-        }
-        5 => write_base64(out, value),
-        6 if is_list(16) => {
-            for (index, address) in value.chunks_exact(16).enumerate() {
-                comma(out, index);
-                digits::ip(out, <[u8; 16]>::try_from(address).ok()?.into());
-            }
-        }
-        7 => write_param_text(out, value),
-        _ => return None,
-    }
-    Some(())
-}
-
-fn write_param_text(out: &mut Vec<u8>, octets: &[u8]) {
-    for &octet in octets {
-        match octet {
-            b'"' | b';' | b' ' | b'\\' => out.extend_from_slice(&[b'\\', octet]),
-            b'!'..=b'~' => out.push(octet),
-            _ => {
-                out.push(b'\\');
-                out.extend_from_slice(&decimal_digits(octet));
-            }
-        }
-    }
-}
-
 /// A place (RFC 1876), whatever its version and however far out.
 pub(in crate::format) fn write_loc(out: &mut Vec<u8>, octets: &[u8]) -> Option<()> {
     const EQUATOR: u32 = 1 << 31;
@@ -364,21 +281,12 @@ pub(super) fn push_class(out: &mut Vec<u8>, class: u16) {
     }
 }
 
-/// RFC 4398, 2.1.
-const fn cert_name(kind: u16) -> Option<&'static str> {
-    Some(match kind {
-        1 => "PKIX",
-        2 => "SPKI",
-        3 => "PGP",
-        4 => "IPIX",
-        5 => "ISPKI",
-        6 => "IPGP",
-        7 => "ACPKIX",
-        8 => "IACPKIX",
-        253 => "URI",
-        254 => "OID",
-        _ => return None,
-    })
+/// The library's name of a kind of certificate, for one of which it has a name of its own.
+const fn go_cert_name(kind: u16) -> Option<&'static str> {
+    match kind {
+        4 => Some("IPIX"),
+        _ => cert_name(kind),
+    }
 }
 
 /// Algorithms of DNSSEC under the library's names.

@@ -27,6 +27,7 @@
 //! `policy`, `http_protocol` and `extra` have no place in either, nor has the flag Z.
 
 mod message;
+mod params;
 pub mod quiet;
 mod style;
 pub mod yaml;

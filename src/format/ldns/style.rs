@@ -6,8 +6,9 @@ use crate::digits;
 use crate::dns::name::decimal_digits;
 use crate::dns::present::{self, Style, display, write_base64, write_data};
 use crate::dns::{Name, Record, iana};
-use crate::format::dnstap_read::write_v6;
+use crate::format::dnstap_read::{cert_name, write_v6};
 use crate::format::golang::{write_loc, write_lower_hex};
+use crate::format::ldns::params;
 
 /// The library's style.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,7 @@ impl Style for Ldns {
     }
 
     fn param(&self, out: &mut Vec<u8>, key: u16, value: &[u8]) {
-        write_param(out, key, value);
+        params::write_param(out, key, value);
     }
 
     fn loc(&self, out: &mut Vec<u8>, octets: &[u8]) {
@@ -157,13 +158,9 @@ pub(super) fn write_record(out: &mut Vec<u8>, record: &Record<'_>) {
     match record.rtype {
         // Types, or a salt, that have a space after them.
         47 | 50 | 51 | 62 => {}
-        // URI, CAA.
-        256 | 257 => {
-            // A value of no octets is not written.
-            if out.ends_with(b" \"\"") {
-                out.truncate(out.len() - 3);
-            }
-        }
+        // URI, CAA: a value of no octets is not written.
+        256 | 257 if out.ends_with(b" \"\"") => out.truncate(out.len() - 3),
+        256 | 257 => {}
         // Nor is data in base 16 or 64.
         _ if out.len() > start && out.ends_with(b" ") => out.truncate(out.len() - 1),
         _ => {}
@@ -259,7 +256,7 @@ pub(super) fn write_name(out: &mut Vec<u8>, name: &Name<'_>) {
 }
 
 /// Appends text, a backslash before any of `escaped`. A tab stays one.
-fn write_text(out: &mut Vec<u8>, octets: &[u8], escaped: &[u8]) {
+pub(super) fn write_text(out: &mut Vec<u8>, octets: &[u8], escaped: &[u8]) {
     for &octet in octets {
         match octet {
             _ if escaped.contains(&octet) => out.extend_from_slice(&[b'\\', octet]),
@@ -269,95 +266,6 @@ fn write_text(out: &mut Vec<u8>, octets: &[u8], escaped: &[u8]) {
                 out.extend_from_slice(&decimal_digits(octet));
             }
         }
-    }
-}
-
-/// One service parameter. A value that is not what its key says is written as that of an unknown key, under the
-/// number.
-fn write_param(out: &mut Vec<u8>, key: u16, value: &[u8]) {
-    let start = out.len();
-    if write_known_param(out, key, value).is_none() {
-        out.truncate(start);
-        display(out, format_args!("key{key}="));
-        write_value(out, value);
-    }
-}
-
-fn write_known_param(out: &mut Vec<u8>, key: u16, value: &[u8]) -> Option<()> {
-    write_key(out, key);
-    if value.is_empty() {
-        return Some(());
-    }
-    out.push(b'=');
-    let comma = |out: &mut Vec<u8>, index| {
-        if index > 0 {
-            out.push(b',');
-        }
-    };
-    match key {
-        0 if value.len().is_multiple_of(2) => {
-            for (index, key) in value.chunks_exact(2).enumerate() {
-                comma(out, index);
-                write_key(out, u16::from_be_bytes(key.try_into().ok()?));
-            }
-        }
-        1 => {
-            let whole: usize = present::texts(value).map(|id| id.len() + 1).sum();
-            if whole != value.len() {
-                return None;
-            }
-            let is_quoted = present::texts(value).flatten().any(is_space);
-            if is_quoted {
-                out.push(b'"');
-            }
-            for (index, id) in present::texts(value).enumerate() {
-                comma(out, index);
-                write_text(out, id, b"\",\\");
-            }
-            if is_quoted {
-                out.push(b'"');
-            }
-        }
-        3 => digits::number(out, u16::from_be_bytes(value.try_into().ok()?).into()),
-        4 if value.len().is_multiple_of(4) => {
-            for (index, address) in value.chunks_exact(4).enumerate() {
-                comma(out, index);
-                digits::ip(out, <[u8; 4]>::try_from(address).ok()?.into());
-            }
-        }
-        5 => write_base64(out, value),
-        6 if value.len().is_multiple_of(16) => {
-            for (index, address) in value.chunks_exact(16).enumerate() {
-                comma(out, index);
-                write_v6(out, <[u8; 16]>::try_from(address).ok()?.into());
-            }
-        }
-        0 | 2 | 4 | 6 => return None,
-        _ => write_value(out, value),
-    }
-    Some(())
-}
-
-/// Text, in quotes where it has white space.
-fn write_value(out: &mut Vec<u8>, value: &[u8]) {
-    let is_quoted = value.iter().any(is_space);
-    if is_quoted {
-        out.push(b'"');
-    }
-    write_text(out, value, b"\"\\");
-    if is_quoted {
-        out.push(b'"');
-    }
-}
-
-const fn is_space(octet: &u8) -> bool {
-    matches!(*octet, b' ' | 9..=13)
-}
-
-fn write_key(out: &mut Vec<u8>, key: u16) {
-    match present::param_name(key).filter(|_| key < 8) {
-        Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => display(out, format_args!("key{key}")),
     }
 }
 
@@ -395,21 +303,4 @@ pub(super) fn push_class(out: &mut Vec<u8>, class: u16) {
         2 => out.extend_from_slice(b"CLASS2"),
         _ => iana::write_class(out, class),
     }
-}
-
-/// RFC 4398, 2.1.
-const fn cert_name(kind: u16) -> Option<&'static str> {
-    Some(match kind {
-        1 => "PKIX",
-        2 => "SPKI",
-        3 => "PGP",
-        4 => "IPKIX",
-        5 => "ISPKI",
-        6 => "IPGP",
-        7 => "ACPKIX",
-        8 => "IACPKIX",
-        253 => "URI",
-        254 => "OID",
-        _ => return None,
-    })
 }
