@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use dnstap_support::files;
-use format_support::{captures, difference, name, ours, split};
+use format_support::{captures, difference, message, name, ours, record, split, written_query};
 
 const JSON: &str = "golang-json";
 const YAML: &str = "golang-yaml";
@@ -233,4 +233,84 @@ fn every_odd_file_keeps_its_records_and_differs_only_where_that_is_meant() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn what_the_program_would_misstate_is_written_as_it_was_sent() {
+    let opt = |data: &[u8]| message(0, &[], &[&record(41, 1232, data)]);
+    for (dns, expected) in [
+        (
+            opt(&[0, 11, 0, 2, 0xff, 0xff]),
+            "; KEEPALIVE: use tcp keep-alive, timeout 6553500ms\n",
+        ),
+        (
+            opt(&[0, 11, 0, 2, 0, 0]),
+            "; KEEPALIVE: use tcp keep-alive, timeout 0ms\n",
+        ),
+        (
+            opt(&[0, 8, 0, 9, 0, 1, 24, 0, 1, 2, 3, 4, 5]),
+            "; LOCAL OPT: 8:0x000118000102030405\n",
+        ),
+        (
+            opt(&[0, 8, 0, 5, 0, 2, 48, 0, 0xfe]),
+            "; SUBNET: [fe00::]/48/0\n",
+        ),
+        (opt(&[0, 9, 0, 4, 0, 0, 14, 16]), "; EXPIRE: 3600\n"),
+        (
+            opt(&[0, 4, 0, 3, b'a', b'\n', 0xff]),
+            "; ESU: a\\010\\255\n",
+        ),
+        (
+            opt(&[0, 12, 0, 1, 0xab, 0, 10, 0, 9, 1]),
+            "; PADDING: AB\n    ; MALFORMED: 0x000a000901\n",
+        ),
+        (
+            message(0, &[], &[&record(41, 512, b""), &record(41, 4096, b"")]),
+            "; udp: 512\n    \n    ;; OPT PSEUDOSECTION:\n    ; EDNS: version 0; flags: ; udp: 4096\n",
+        ),
+        (
+            message(0, &[&record(257, 1, b"\0\x05issuea\\.b")], &[]),
+            ".\t5\tIN\tCAA\t0 issue \"a\\\\.b\"\n",
+        ),
+        (
+            message(0, &[&record(15, 1, &[0, 5])], &[]),
+            ".\t5\tCLASS1\tTYPE15\t\\# 2 0005\n",
+        ),
+        (
+            message(0, &[&record(15, 1, b"")], &[]),
+            ".\t5\tCLASS1\tTYPE15\t\\# 0\n",
+        ),
+        (
+            message(5, &[&record(15, 255, b""), &record(1234, 254, b"")], &[]),
+            ".\t5\tCLASS255\tMX\t\n    .\t5\tCLASS254\tTYPE1234\t\\# 0\n",
+        ),
+    ] {
+        let written = written_query(YAML, b"", &[0], dns);
+        assert!(written.contains(expected), "{expected}\n{written}");
+    }
+}
+
+#[test]
+fn text_from_the_wire_stays_within_its_value() {
+    let (identity, zone) = (b"a\"\\\n\xc2\x9b\xff\xe2\x80\xa8<", b"\x03\"\\\n\0");
+    let yaml = written_query(YAML, identity, zone, Vec::new());
+    assert!(
+        yaml.contains("identity: \"a\\\"\\\\\\n\\u009b\\xff\\u2028<\"\n"),
+        "{yaml}"
+    );
+    assert!(
+        yaml.contains("  query_zone: \"\\\\\\\"\\\\\\\\\\\\010.\"\n"),
+        "{yaml}"
+    );
+    assert!(
+        yaml.contains("  # query_message: parse failed: dns: overflow unpacking uint16\n"),
+        "{yaml}"
+    );
+    let json = written_query(JSON, identity, zone, Vec::new());
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        read.get("identity").and_then(|text| text.as_str()),
+        Some("a\"\\\n\u{9b}\\255\u{2028}<")
+    );
+    assert!(json.is_ascii() && json.contains("\\u009b") && json.contains("\\u003c"));
 }

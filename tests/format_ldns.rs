@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use dnstap_support::{files, payloads};
-use format_support::{captures, difference, name, ours, split};
+use format_support::{captures, difference, message, name, ours, record, split, written_query};
 use prost::Message as _;
 use tapflow::dnstap::pb;
 
@@ -260,4 +260,34 @@ fn every_odd_file_keeps_its_records_and_differs_only_where_that_is_meant() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn what_the_program_would_misstate_is_written_as_it_was_sent() {
+    let two = [record(41, 512, b""), record(41, 4096, &[0, 3, 0, 0])];
+    let written = written_query(
+        YAML,
+        b"a\"\\\n\xff",
+        b"\x03\"\\\n\0",
+        message(
+            0,
+            &[
+                &record(15, 1, &[0, 5]),
+                &record(257, 1, b"\0\x05issue"),
+                &record(48, 1, &[1, 1, 3, 13]),
+            ],
+            &[&two[0], &two[1]],
+        ),
+    );
+    for expected in [
+        "identity: \"a\\\"\\\\\\x0a\\xff\"\n",
+        "  query_zone: \"\\\"\\\\\\\\\\\\010.\"\n",
+        "    .\t5\tIN\tMX\t\\# 2 0005\n",
+        "    .\t5\tIN\tCAA\t0 issue\n",
+        "    .\t5\tIN\tDNSKEY\t257 3 13 ;{id = 1038 (ksk), size = 256b}\n",
+        "    ;; EDNS: version 0; flags: ; udp: 512\n    ;; EDNS: version 0; flags: ; udp: 4096\n    ;; Data: \\# 4 00030000\n",
+        "ADDITIONAL: 0 \n",
+    ] {
+        assert!(written.contains(expected), "{expected}\n{written}");
+    }
 }

@@ -3,19 +3,25 @@
 
 use std::path::{Path, PathBuf};
 
-use tapflow::dnstap::DnstapView;
+use prost::Message as _;
+use tapflow::dnstap::{DnstapView, pb};
 use tapflow::format::{Entry, Format, Settings, Source};
 
 use crate::dnstap_support::{files, payloads};
 
 /// What we write for each record of `path`.
 pub(crate) fn ours(path: &Path, format: &str) -> Vec<String> {
+    written(payloads(path), format)
+}
+
+/// What we write for each payload that is a record.
+fn written(payloads: Vec<Vec<u8>>, format: &str) -> Vec<String> {
     let format: Format = format.parse().unwrap();
     let mut line = format.line(&Settings::default()).unwrap().unwrap();
     let mut out = Vec::new();
     line.begin(&mut out);
     let mut records = Vec::new();
-    for payload in payloads(path) {
+    for payload in payloads {
         let Ok(view) = DnstapView::parse(&payload) else {
             continue;
         };
@@ -32,6 +38,41 @@ pub(crate) fn ours(path: &Path, format: &str) -> Vec<String> {
         assert!(out.is_empty(), "all or nothing");
     }
     records
+}
+
+/// What we write of a query with this identity, zone and DNS message.
+pub(crate) fn written_query(format: &str, identity: &[u8], zone: &[u8], dns: Vec<u8>) -> String {
+    let dnstap = pb::Dnstap {
+        identity: Some(identity.to_vec()),
+        r#type: Some(1),
+        message: Some(pb::Message {
+            r#type: Some(5),
+            query_zone: Some(zone.to_vec()),
+            query_message: Some(dns),
+            ..pb::Message::default()
+        }),
+        ..pb::Dnstap::default()
+    };
+    written(vec![dnstap.encode_to_vec()], format).concat()
+}
+
+/// A DNS message without questions, with these records.
+pub(crate) fn message(opcode: u8, answers: &[&[u8]], additionals: &[&[u8]]) -> Vec<u8> {
+    let counts = [answers.len() as u8, 0, additionals.len() as u8];
+    let mut octets = vec![0, 7, opcode << 3, 0, 0, 0];
+    octets.extend(counts.into_iter().flat_map(|count| [0, count]));
+    octets.extend([answers, additionals].concat().concat());
+    octets
+}
+
+/// A record of the root's with TTL 5.
+pub(crate) fn record(rtype: u16, class: u16, data: &[u8]) -> Vec<u8> {
+    let mut octets = vec![0];
+    octets.extend(rtype.to_be_bytes());
+    octets.extend(class.to_be_bytes());
+    octets.extend([0, 0, 0, 5, 0, data.len() as u8]);
+    octets.extend(data);
+    octets
 }
 
 /// Objects, a line each, or documents, which end in `---`.

@@ -4,7 +4,9 @@ use crate::digits;
 use crate::dns::present::{display, write_data};
 use crate::dns::{DnsError, DnsView, Edns, Header, Malformed, Name, Record, Section, iana};
 use crate::format::golang::options::write_edns;
-use crate::format::golang::style::{Miekg, push_class, push_type, write_own, write_unknown};
+use crate::format::golang::style::{
+    Miekg, is_known, push_class, push_type, write_own, write_unknown,
+};
 use crate::format::quiet::write_name;
 
 /// What the first pass over a message found.
@@ -137,7 +139,13 @@ fn write_record(out: &mut Vec<u8>, record: &Record<'_>) {
         return write_edns(out, &edns);
     }
     let start = out.len();
-    if !record.is_empty_in_update() && write_own(out, record) {
+    if record.is_empty_in_update() {
+        if is_known(record.rtype) {
+            return write_start(out, record);
+        }
+        return write_unknown(out, record);
+    }
+    if write_own(out, record) {
         return;
     }
     write_start(out, record);

@@ -19,6 +19,7 @@
 //! | a name that points forward or into the header (n06) | the name | that line |
 //! | data that are not what their type says, also of no octets or ending early (r08, r18) | zeroes for what is missing | the form for unknown types |
 //! | opcodes and response codes without a name in the library | nothing | the name or the number |
+//! | times of TSIG from 2106 on | a date, its year of many digits in the end | seconds since 1970 |
 //! | NULL, APL, HIP, TKEY | octets as they are; their own forms | the form for unknown types |
 //! | an option whose octets are not what its code says (e08 to e18) | the message is not decoded | as an option without a form: `; LOCAL OPT: 8:0x0001`; octets after the last whole option as `; MALFORMED: 0x0003` |
 //! | option EXPIRE | left out | `; EXPIRE: 3600` |

@@ -255,16 +255,26 @@ pub(super) fn write_go_ip(out: &mut Vec<u8>, address: Ipv6Addr) {
     digits::ip(out, address.to_canonical());
 }
 
-/// Appends a type under the library's name.
-pub(super) fn push_type(out: &mut Vec<u8>, rtype: u16) {
-    let name = match rtype {
+/// The library's name of a type.
+fn type_name(rtype: u16) -> Option<&'static str> {
+    match rtype {
         0 => Some("None"),
         65535 => Some("Reserved"),
         // Named by IANA since, or left out.
         11 | 22 | 38 | 40 | 45 | 66..=68 | 128 | 259..=264 => None,
         _ => iana::type_name(rtype),
-    };
-    match name {
+    }
+}
+
+/// Whether the library has records of this type, and not the name alone: ISDN, NXT, ATMA, UNSPEC and the types of
+/// questions it has not.
+pub(super) fn is_known(rtype: u16) -> bool {
+    !matches!(rtype, 0 | 20 | 30 | 34 | 103 | 251..=254 | 65535) && type_name(rtype).is_some()
+}
+
+/// Appends a type under the library's name.
+pub(super) fn push_type(out: &mut Vec<u8>, rtype: u16) {
+    match type_name(rtype) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
         None => {
             out.extend_from_slice(b"TYPE");

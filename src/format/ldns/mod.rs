@@ -18,6 +18,7 @@
 //! | a name that points forward or into the header (n06) | the name, or not decoded | that line |
 //! | data of which only the text is bad (r11, r18) | no text at all | the form for unknown types |
 //! | data that are not what their type says, otherwise (r13) | what can be read, and the next record from there | the form for unknown types |
+//! | a bitmap without a type | a space | nothing |
 //! | a second question, the line of TSIG (t17, e24) | outside of the text's indentation, so no YAML | indented |
 //! | several OPT or TSIG records | the last | each |
 //! | signature times half the range of 32 bits from now on | another century | RFC 4034's, 1970 to 2106 |
