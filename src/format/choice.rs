@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, dnstap_read, json, quiet};
+use crate::format::{Entry, dnstap_read, golang, json, ldns, quiet};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -67,9 +67,13 @@ pub struct Kind {
 /// Every format of records, in the order of the documentation.
 static KINDS: &[&Kind] = &[
     &quiet::KIND,
+    &golang::yaml::KIND,
+    &golang::json::KIND,
     &json::KIND,
     &dnstap_read::line::KIND,
     &dnstap_read::yaml::KIND,
+    &ldns::yaml::KIND,
+    &ldns::quiet::KIND,
 ];
 
 /// Names of all formats, that of the frames themselves first.

@@ -1,8 +1,10 @@
 //! Entry for fuzzing and property tests: every writer on one payload.
 
 use crate::dns::{DnsView, NameBuf};
-use crate::dnstap::DnstapView;
-use crate::format::{Entry, Settings, Source, dnstap_read, json, quiet};
+use crate::dnstap::{DecodeReason, DnstapView};
+use crate::format::{
+    Entry, Format, Kind, Settings, Source, dnstap_read, golang, json, ldns, quiet,
+};
 
 /// Writes `payload` in every format and panics when a line is not one line of printable ASCII, does not parse,
 /// or does not give back the octets of its names. For fuzz targets and tests.
@@ -30,7 +32,9 @@ pub fn fuzz_payload(payload: &[u8]) {
     let made = (dnstap_read::yaml::KIND.make)(&Settings::default());
     let mut documents = made.expect("it has no settings");
     assert_eq!(documents.write(&mut document, entry), verdict);
+    let texts = TEXTS.map(|kind| text_of(kind, entry, verdict));
     let Ok(message) = view.classify() else {
+        assert!(texts.iter().all(String::is_empty));
         return assert!(
             line.is_empty() && object.is_empty() && short.is_empty() && document.is_empty()
         );
@@ -41,6 +45,17 @@ pub fn fuzz_payload(payload: &[u8]) {
         "no control characters"
     );
     assert!(document.starts_with("---\n") && document.matches("---\n").count() == 1);
+    let [golang_json, golang_yaml, ldns, ldns_quiet] = &texts;
+    assert!(ldns_quiet.lines().count() == 1, "one line");
+    let value: serde_json::Value = serde_json::from_str(golang_json).expect("JSON");
+    assert!(value.pointer("/message/type").is_some() && golang_json.lines().count() == 1);
+    for document in [golang_yaml, ldns] {
+        assert!(document.starts_with("type: MESSAGE\n") && document.ends_with("\n---\n"));
+        assert_eq!(document.matches("\n---\n").count(), 1, "one document");
+        let (_, text) = document.split_once("\nmessage:\n").expect("a message");
+        let is_indented = |line: &str| line.is_empty() || line.starts_with("  ");
+        assert!(text.trim_end_matches("---\n").lines().all(is_indented));
+    }
     for text in [&line, &object, &short] {
         let (last, body) = text.split_last().expect("a line has an end");
         assert!(
@@ -77,6 +92,32 @@ pub fn fuzz_payload(payload: &[u8]) {
     );
     let quiet_name = quoted(&line).map(|name| NameBuf::parse_octets(name).expect("a name"));
     assert_eq!(quiet_name, wire, "also in the quiet line");
+    let ldns_name =
+        quoted(ldns_quiet.as_bytes()).map(|name| NameBuf::parse_octets(name).expect("a name"));
+    assert_eq!(ldns_name, wire, "also in dnstap-ldns's");
+}
+
+/// The formats whose records are checked as text.
+const TEXTS: [&Kind; 4] = [
+    &golang::json::KIND,
+    &golang::yaml::KIND,
+    &ldns::yaml::KIND,
+    &ldns::quiet::KIND,
+];
+
+/// What a format writes, which is UTF-8 and has no control characters but line feeds and tabs.
+fn text_of(kind: &'static Kind, entry: Entry<'_>, verdict: Result<(), DecodeReason>) -> String {
+    let made = Format::Kind(kind).line(&Settings::default());
+    let mut line = made.expect("it has no settings").expect("it has lines");
+    let mut out = Vec::new();
+    line.begin(&mut out);
+    assert_eq!(line.write(&mut out, entry), verdict, "{}", kind.name);
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert!(
+        !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')),
+        "no control characters: {text:?}"
+    );
+    text
 }
 
 /// Undoes the escapes of text of octets.

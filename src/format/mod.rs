@@ -13,7 +13,9 @@
 mod choice;
 pub mod dnstap_read;
 mod fuzz;
+pub mod golang;
 pub mod json;
+pub mod ldns;
 pub mod quiet;
 
 use std::time::SystemTime;

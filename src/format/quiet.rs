@@ -136,7 +136,7 @@ fn write_line(out: &mut Vec<u8>, message: &Message<'_>, offset: i32) {
 }
 
 /// Who speaks and in which direction.
-const fn letters(kind: MessageType) -> [u8; 2] {
+pub(super) const fn letters(kind: MessageType) -> [u8; 2] {
     match kind {
         MessageType::AuthQuery => *b"AQ",
         MessageType::AuthResponse => *b"AR",
@@ -157,7 +157,7 @@ const fn letters(kind: MessageType) -> [u8; 2] {
 }
 
 /// A name as golang-dnstap writes it.
-fn write_name(out: &mut Vec<u8>, name: &Name<'_>) {
+pub(super) fn write_name(out: &mut Vec<u8>, name: &Name<'_>) {
     if name.is_root() {
         out.push(b'.');
         return;

@@ -25,3 +25,5 @@ mod message;
 mod options;
 mod style;
 pub mod yaml;
+
+pub(super) use style::{cert_name, v6 as write_v6};

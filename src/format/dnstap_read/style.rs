@@ -328,7 +328,7 @@ fn write_loc(style: &Bind, out: &mut Vec<u8>, octets: &[u8]) {
 }
 
 /// An IPv6 address as the C library has it: RFC 5952 but for IPv4-compatible addresses, which end in dots.
-pub(super) fn v6(out: &mut Vec<u8>, address: Ipv6Addr) {
+pub(in crate::format) fn v6(out: &mut Vec<u8>, address: Ipv6Addr) {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => {
             let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -384,7 +384,7 @@ pub(super) fn push_rcode(out: &mut Vec<u8>, rcode: u16) {
 }
 
 /// RFC 4398, 2.1.
-const fn cert_name(kind: u16) -> Option<&'static str> {
+pub(in crate::format) const fn cert_name(kind: u16) -> Option<&'static str> {
     Some(match kind {
         1 => "PKIX",
         2 => "SPKI",
