@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, dnstap_read, json, quiet};
+use crate::format::{Entry, dnstap_read, json, quiet, raw};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -70,6 +70,8 @@ static KINDS: &[&Kind] = &[
     &json::KIND,
     &dnstap_read::line::KIND,
     &dnstap_read::yaml::KIND,
+    &raw::HEX,
+    &raw::BASE_64,
 ];
 
 /// Names of all formats, that of the frames themselves first.

@@ -15,6 +15,7 @@ pub mod dnstap_read;
 mod fuzz;
 pub mod json;
 pub mod quiet;
+pub mod raw;
 
 use std::time::SystemTime;
 
