@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, dnstap_read, json, quiet, raw};
+use crate::format::{Entry, collector, dnstap_read, json, quiet, raw};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -70,6 +70,9 @@ static KINDS: &[&Kind] = &[
     &json::KIND,
     &dnstap_read::line::KIND,
     &dnstap_read::yaml::KIND,
+    &collector::flat::KIND,
+    &collector::flat::JOINED,
+    &collector::line::KIND,
     &raw::HEX,
     &raw::BASE_64,
 ];

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod choice;
+pub mod collector;
 pub mod dnstap_read;
 mod fuzz;
 pub mod json;
