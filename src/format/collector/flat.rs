@@ -65,7 +65,10 @@ impl Line for Flat {
         let malformed = match &dns {
             Some(dns) => self.write_records(out, dns),
             // A record without a message is not malformed, one with too short a message is.
-            None => message.dns().is_some(),
+            None => {
+                self.write_no_records(out);
+                message.dns().is_some()
+            }
         };
         bool_key(out, b",\"dns.malformed-packet\":", malformed);
         write_dnstap(out, view, message, &entry.source);
@@ -118,6 +121,21 @@ impl Flat {
             }
         }
         dns.walk().malformed.is_some()
+    }
+
+    /// All sections of a message that is not there.
+    fn write_no_records(&self, out: &mut Vec<u8>) {
+        for (_, key) in SECTIONS {
+            if self.joined {
+                for name in COLUMNS {
+                    push_key(out, &["dns.resource-records.", key, ".", plural(name)]);
+                    quoted(out, b"-");
+                }
+            } else {
+                push_key(out, &["dns.resource-records.", key]);
+                quoted(out, b"-");
+            }
+        }
     }
 
     /// Adds a record to the columns, escaped for JSON and without quotes.
