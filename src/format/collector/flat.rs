@@ -10,7 +10,7 @@
 use crate::digits;
 use crate::dns::Name;
 use crate::dns::{DnsView, Edns, EdnsOption, Header, Record, Section, iana};
-use crate::dnstap::{DecodeReason, DnstapView, Message, Policy, PolicyAction, PolicyMatch};
+use crate::dnstap::{DecodeReason, DnstapView, Message, PolicyAction, PolicyMatch};
 use crate::format::collector::{family, push_rcode, push_short_name, push_short_time};
 use crate::format::json::text::{
     bool_key, escape_from, number_key, push_data, push_octets, quoted,
@@ -312,7 +312,7 @@ fn write_dnstap(
     number_key(out, b",\"dnstap.latency\":", latency.as_secs());
     out.push(b'.');
     digits::nanos(out, latency.subsec_nanos());
-    let policy = message.policy.unwrap_or(Policy::default());
+    let policy = message.policy.unwrap_or_default();
     for (key, octets) in [
         (&b",\"dnstap.identity\":"[..], view.identity),
         (b",\"dnstap.version\":", view.version),
