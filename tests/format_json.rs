@@ -174,6 +174,11 @@ fn odd_messages_show_what_is_wrong_and_where() {
             "/dns",
             json!({ "malformed": { "reason": "header_cut", "offset": 0 } }),
         ),
+        (
+            "t02-one-octet",
+            "/dns/malformed/reason",
+            json!("header_cut"),
+        ),
         ("t04-header-only-formerr", "/dns/rcode", json!("FORMERR")),
         ("t04-header-only-formerr", "/dns/qname", Value::Null),
         (
@@ -202,6 +207,31 @@ fn odd_messages_show_what_is_wrong_and_where() {
         ("e07-ext-rcode-4095", "/dns/rcode", json!(4095)),
         ("e05-version-1", "/dns/edns/version", json!(1)),
         ("e10-ecs-v4", "/dns/edns/options", json!([8])),
+        ("e10-ecs-v4", "/dns/edns/option_values/0/name", json!("ECS")),
+        (
+            "e12-ecs-prefix-33",
+            "/dns/edns/option_values/0/malformed/reason",
+            json!("edns_option"),
+        ),
+        (
+            "e20-padding-468",
+            "/dns/edns/option_values/0/length",
+            json!(400),
+        ),
+        ("e03-opt-in-answer", "/dns/answers/0/type", json!("OPT")),
+        (
+            "e03-opt-in-answer",
+            "/dns/answers/0/malformed/reason",
+            json!("opt_place"),
+        ),
+        (
+            "t12-a-rdata-3",
+            "/dns/answers/0/malformed/reason",
+            json!("rdata"),
+        ),
+        ("t17-two-questions", "/dns/questions/1/class", json!("IN")),
+        ("h08-update", "/dns/zone/0/type", json!("SOA")),
+        ("h08-update", "/dns/answers", Value::Null),
         ("r01-unknown-type", "/dns/qtype", json!("TYPE65280")),
         ("r06-class-4242", "/dns/qclass", json!("CLASS4242")),
     ];
@@ -213,6 +243,161 @@ fn odd_messages_show_what_is_wrong_and_where() {
             wanted,
             "{id} {pointer} in {found}"
         );
+    }
+}
+
+/// Every payload in testdata.
+fn everything() -> Vec<Vec<u8>> {
+    let made = [
+        files("corpus/dns-fstrm", "fstrm"),
+        files("corpus/payload-fstrm", "fstrm"),
+    ]
+    .concat();
+    let mut all = captured();
+    all.extend(made.iter().flat_map(|file| payloads(file)));
+    all
+}
+
+#[test]
+fn every_line_validates_against_the_schema_in_the_repository() {
+    let schema: Value =
+        serde_json::from_str(include_str!("../proto/tapflow-record.schema.json")).unwrap();
+    jsonschema::meta::validate(&schema).expect("the schema is one");
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let source = Source {
+        received: Some(UNIX_EPOCH + Duration::new(1_767_323_045, 5)),
+        listener: "unix",
+        peer: "uid 53",
+    };
+    let mut out = Vec::new();
+    // A debug build validates some thousand lines a second.
+    let all = everything();
+    let odd = all.len() - captured().len();
+    for (index, payload) in all.iter().enumerate() {
+        if index < all.len() - odd && index % 11 != 0 {
+            continue;
+        }
+        let Ok(view) = DnstapView::parse(payload) else {
+            continue;
+        };
+        out.clear();
+        if json::write(&mut out, &view, &source).is_err() {
+            continue;
+        }
+        let line: Value = serde_json::from_slice(&out).unwrap();
+        if let Err(error) = validator.validate(&line) {
+            panic!("{error} at {} in {line}", error.instance_path());
+        }
+    }
+    let strange = json!({ "type": "CLIENT_QUERY", "surprise": 1 });
+    assert!(!validator.is_valid(&strange), "other keys are refused");
+}
+
+#[test]
+fn all_records_of_a_message_are_counted_out() {
+    let mut out = Vec::new();
+    for payload in captured().iter().step_by(3) {
+        let view = DnstapView::parse(payload).unwrap();
+        let Some((octets, _)) = view.message.and_then(|message| message.dns()) else {
+            continue;
+        };
+        let Ok(dns) = tapflow::dns::DnsView::parse(octets) else {
+            continue;
+        };
+        out.clear();
+        json::write(&mut out, &view, &Source::default()).unwrap();
+        let line: Value = serde_json::from_slice(&out).unwrap();
+        let listed: usize = [
+            "answers",
+            "prerequisites",
+            "authorities",
+            "updates",
+            "additionals",
+        ]
+        .iter()
+        .map(|key| line["dns"][key].as_array().map_or(0, Vec::len))
+        .sum();
+        let edns = usize::from(line["dns"].get("edns").is_some());
+        assert_eq!(listed + edns, dns.records().count(), "{line}");
+    }
+}
+
+#[test]
+fn both_messages_of_a_frame_are_shown() {
+    let query = std::fs::read(testdata("corpus/dns/e01-do.msg")).unwrap();
+    let both = |kind| {
+        object(
+            &view_of(Message {
+                kind: Some(kind),
+                query_message: Some(&query),
+                response_message: Some(&query),
+                ..Message::default()
+            }),
+            &Source::default(),
+        )
+    };
+    let (asked, answered) = (both(5), both(6));
+    assert_eq!(asked["dns"], asked["response_dns"]);
+    assert_eq!(answered["dns"], answered["query_dns"]);
+    assert!(asked.get("query_dns").is_none() && answered.get("response_dns").is_none());
+    assert_eq!(
+        both(99)["dns"],
+        both(99)["query_dns"],
+        "an unknown type is of its response"
+    );
+}
+
+#[test]
+fn every_option_is_decoded() {
+    let options: &[(&[u8], Value)] = &[
+        (
+            b"\0\x03\0\x02\x01a",
+            json!({"code": 3, "name": "NSID", "id": "\\001a"}),
+        ),
+        (
+            b"\0\x08\0\x07\0\x01\x18\0\xc0\0\x02",
+            json!({"code": 8, "name": "ECS", "family": 1, "source_prefix": 24, "scope_prefix": 0, "address": "192.0.2.0"}),
+        ),
+        (
+            b"\0\x0a\0\x08abcdefgh",
+            json!({"code": 10, "name": "COOKIE", "client": "6162636465666768"}),
+        ),
+        (
+            b"\0\x0b\0\x02\0\x0c",
+            json!({"code": 11, "name": "KEEPALIVE", "timeout_ms": 1200}),
+        ),
+        (b"\0\x0b\0\0", json!({"code": 11, "name": "KEEPALIVE"})),
+        (
+            b"\0\x0c\0\x03\0\0\0",
+            json!({"code": 12, "name": "PADDING", "length": 3}),
+        ),
+        (
+            b"\0\x0c\0\x01\x07",
+            json!({"code": 12, "name": "PADDING", "length": 1, "octets": "07"}),
+        ),
+        (
+            b"\0\x0f\0\x05\0\x0fno!",
+            json!({"code": 15, "name": "EDE", "info_code": 15, "purpose": "Blocked", "text": "no!"}),
+        ),
+        (
+            b"\0\x0f\0\x01x",
+            json!({"code": 15, "name": "EDE", "octets": "78", "malformed": {"reason": "edns_option", "offset": 23}}),
+        ),
+        (b"\xff\xfe\0\x01y", json!({"code": 65534, "octets": "79"})),
+    ];
+    for (option, wanted) in options {
+        let mut message = b"\0\x01\0\0\0\0\0\0\0\0\0\x01\0\0\x29\x10\0\0\0\0\0\0".to_vec();
+        message.push(option.len() as u8);
+        message.extend_from_slice(option);
+        let found = object(
+            &view_of(Message {
+                kind: Some(5),
+                query_message: Some(&message),
+                ..Message::default()
+            }),
+            &Source::default(),
+        );
+        assert_eq!(&found["dns"]["edns"]["option_values"][0], wanted, "{found}");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::dns::error::{DnsError, Malformed};
 use crate::dns::header::Header;
 use crate::dns::name::Name;
 use crate::dns::octets::u16_at;
-use crate::dns::records::{Questions, Records};
+use crate::dns::records::{Questions, Record, Records};
 use crate::dns::walk::{self, Walk};
 
 /// A question: what is asked about which name. In an UPDATE, the zone (RFC 2136, 2.3).
@@ -122,7 +122,12 @@ impl<'a> DnsView<'a> {
 
     /// Checks the whole message: every question, record, name and EDNS option.
     pub fn walk(&self) -> Walk<'a> {
-        walk::walk(self.message, self.header)
+        self.walk_records(|_, _| ())
+    }
+
+    /// As [`walk`](Self::walk), and shows each record on the way with what is wrong with it.
+    pub fn walk_records(&self, see: impl FnMut(&Record<'a>, Option<DnsError>)) -> Walk<'a> {
+        walk::walk(self.message, self.header, see)
     }
 }
 

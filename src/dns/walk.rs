@@ -22,45 +22,62 @@ pub struct Walk<'a> {
     pub edns: Option<Edns<'a>>,
     /// Octets after the last record.
     pub trailing: usize,
+    /// Offset after the last question or record found whole: what follows was not read.
+    pub end: usize,
     /// The first thing that is wrong, in the order of the octets. A message that TC marks as cut and that ends
     /// between two records is well formed, whatever its counts promise.
     pub malformed: Option<DnsError>,
 }
 
-/// Checks the whole of `message`. Bounded: each octet is passed once, and each name follows a bounded number of
-/// pointers.
-pub(crate) fn walk<'a>(message: &'a [u8], header: Header) -> Walk<'a> {
+/// Checks the whole of `message`, and shows each record with what is wrong with it. Bounded: each octet is passed once,
+/// and each name follows a bounded number of pointers.
+pub(crate) fn walk<'a>(
+    message: &'a [u8],
+    header: Header,
+    see: impl FnMut(&Record<'a>, Option<DnsError>),
+) -> Walk<'a> {
     let mut walk = Walk::default();
-    match walk.sections(message, header) {
+    match walk.sections(message, header, see) {
         Ok(end) => {
             walk.trailing = message.len().saturating_sub(end);
             if walk.trailing > 0 {
                 walk.note(Malformed::TrailingOctets, end);
             }
         }
-        Err(error) => walk.note(error.reason, error.offset),
+        Err(error) => {
+            walk.note(error.reason, error.offset);
+        }
     }
     walk
 }
 
 impl<'a> Walk<'a> {
     /// Keeps the first thing that is wrong.
-    fn note(&mut self, reason: Malformed, offset: usize) {
+    fn note(&mut self, reason: Malformed, offset: usize) -> Option<DnsError> {
         let error = DnsError::new(reason, offset);
         self.malformed = self.malformed.or(Some(error));
+        Some(error)
     }
 
     /// Walks every section. The offset of the end, or what stops the walk.
-    fn sections(&mut self, message: &'a [u8], header: Header) -> Result<usize, DnsError> {
+    fn sections(
+        &mut self,
+        message: &'a [u8],
+        header: Header,
+        mut see: impl FnMut(&Record<'a>, Option<DnsError>),
+    ) -> Result<usize, DnsError> {
         let mut questions = Questions::new(message, header);
         self.questions = questions.by_ref().map(|_| 1).sum();
+        self.end = questions.offset();
         if let Some(error) = questions.stop() {
             return Err(error);
         }
         let mut records = Records::new(message, header, questions.offset());
         for record in records.by_ref() {
-            self.record(&record);
+            let wrong = self.record(&record);
+            see(&record, wrong);
         }
+        self.end = records.offset();
         match records.stop() {
             // Nothing follows, so there is nothing to measure either.
             Some(error) if error.reason == Malformed::RecordsMissing => {
@@ -74,28 +91,27 @@ impl<'a> Walk<'a> {
 
     /// Counts a record and checks what is in it.
     #[inline]
-    fn record(&mut self, record: &Record<'a>) {
+    fn record(&mut self, record: &Record<'a>) -> Option<DnsError> {
         match record.section {
             Section::Answer => self.answers += 1,
             Section::Authority => self.authorities += 1,
             Section::Additional => self.additionals += 1,
         }
         let Some(edns) = record.edns() else {
-            if !record.is_well_formed() {
-                self.note(Malformed::Rdata, record.data_offset());
+            if record.is_well_formed() {
+                return None;
             }
-            return;
+            return self.note(Malformed::Rdata, record.data_offset());
         };
         if !record.is_opt_in_place() {
-            self.note(Malformed::OptPlace, record.offset());
-        } else if self.edns.is_some() {
-            self.note(Malformed::OptRepeated, record.offset());
-        } else {
-            if let Some(offset) = edns.malformed_option() {
-                self.note(Malformed::EdnsOption, record.data_offset() + offset);
-            }
-            self.edns = Some(edns);
+            return self.note(Malformed::OptPlace, record.offset());
         }
+        if self.edns.is_some() {
+            return self.note(Malformed::OptRepeated, record.offset());
+        }
+        self.edns = Some(edns);
+        let offset = edns.malformed_option()?;
+        self.note(Malformed::EdnsOption, record.data_offset() + offset)
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, dnstap_read, golang, json, ldns, quiet};
+use crate::format::{Entry, collector, dnstap_read, golang, json, ldns, quiet, raw};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -74,6 +74,11 @@ static KINDS: &[&Kind] = &[
     &dnstap_read::yaml::KIND,
     &ldns::yaml::KIND,
     &ldns::quiet::KIND,
+    &collector::flat::KIND,
+    &collector::flat::JOINED,
+    &collector::line::KIND,
+    &raw::HEX,
+    &raw::BASE_64,
 ];
 
 /// Names of all formats, that of the frames themselves first.

@@ -3,13 +3,14 @@
 use crate::dns::{DnsView, NameBuf};
 use crate::dnstap::{DecodeReason, DnstapView};
 use crate::format::{
-    Entry, Format, Kind, Settings, Source, dnstap_read, golang, json, ldns, quiet,
+    Entry, Format, Kind, Settings, Shape, Source, dnstap_read, golang, json, ldns, quiet,
 };
 
 /// Writes `payload` in every format and panics when a line is not one line of printable ASCII, does not parse,
 /// or does not give back the octets of its names. For fuzz targets and tests.
 #[doc(hidden)]
 pub fn fuzz_payload(payload: &[u8]) {
+    every_kind(payload);
     let Ok(view) = DnstapView::parse(payload) else {
         return;
     };
@@ -118,6 +119,38 @@ fn text_of(kind: &'static Kind, entry: Entry<'_>, verdict: Result<(), DecodeReas
         "no control characters: {text:?}"
     );
     text
+}
+
+/// What holds for every format: text, all or nothing, JSON that parses, raw forms that give back the payload.
+fn every_kind(payload: &[u8]) {
+    let view = DnstapView::parse(payload).map_err(DecodeReason::from);
+    let entry = Entry {
+        payload,
+        view: view.as_ref().map_err(|reason| *reason),
+        source: Source::default(),
+    };
+    for kind in Format::kinds().filter(|kind| kind.shape == Shape::Lines) {
+        let mut line = (kind.make)(&Settings::default()).expect("defaults do");
+        let mut out = b"before".to_vec();
+        let verdict = line.write(&mut out, entry);
+        let text = out.strip_prefix(b"before").expect("what was there stays");
+        let text = std::str::from_utf8(text).expect("text");
+        assert!(
+            verdict.is_ok() || text.is_empty(),
+            "{}: all or nothing",
+            kind.name
+        );
+        if verdict.is_ok() && kind.extension == "jsonl" {
+            let object: serde_json::Value = serde_json::from_str(text).expect("JSON");
+            assert!(object.is_object(), "{}", kind.name);
+        }
+        let back = match kind.name {
+            "hex" => data_encoding::HEXLOWER.decode(text.trim_end().as_bytes()),
+            "base64" => data_encoding::BASE64.decode(text.trim_end().as_bytes()),
+            _ => continue,
+        };
+        assert_eq!(back.expect("an encoding"), payload, "{}", kind.name);
+    }
 }
 
 /// Undoes the escapes of text of octets.

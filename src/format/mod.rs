@@ -11,12 +11,14 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod choice;
+pub mod collector;
 pub mod dnstap_read;
 mod fuzz;
 pub mod golang;
 pub mod json;
 pub mod ldns;
 pub mod quiet;
+pub mod raw;
 
 use std::time::SystemTime;
 
