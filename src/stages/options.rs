@@ -1,7 +1,12 @@
 //! Settings of the stages.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
+use crate::stages::transform_options::{
+    AnonymiseOptions, DropAnswersOptions, FieldsOptions, LowercaseOptions, TagsOptions,
+};
 use crate::units::Net;
 
 /// One `[[stage]]`, named by its `type`. Stages run in the order of the file.
@@ -16,11 +21,31 @@ pub enum StageOptions {
     Sample(SampleOptions),
     /// Counts what was decoded for `/metrics`.
     Metrics(MetricsOptions),
+    /// Makes the letters of names small.
+    Lowercase(LowercaseOptions),
+    /// Makes addresses anonymous.
+    Anonymise(AnonymiseOptions),
+    /// Leaves records out of DNS messages.
+    DropAnswers(DropAnswersOptions),
+    /// Keeps or leaves out dnstap fields.
+    Fields(FieldsOptions),
+    /// Adds tags to dnstap's `extra`.
+    Tags(TagsOptions),
 }
 
 impl StageOptions {
     /// The values of `type`.
-    pub const TYPES: &'static [&'static str] = &["decode", "filter", "sample", "metrics"];
+    pub const TYPES: &'static [&'static str] = &[
+        "decode",
+        "filter",
+        "sample",
+        "metrics",
+        "lowercase",
+        "anonymise",
+        "drop_answers",
+        "fields",
+        "tags",
+    ];
 
     /// The value of `type`.
     pub const fn type_name(&self) -> &'static str {
@@ -29,6 +54,19 @@ impl StageOptions {
             Self::Filter(_) => "filter",
             Self::Sample(_) => "sample",
             Self::Metrics(_) => "metrics",
+            Self::Lowercase(_) => "lowercase",
+            Self::Anonymise(_) => "anonymise",
+            Self::DropAnswers(_) => "drop_answers",
+            Self::Fields(_) => "fields",
+            Self::Tags(_) => "tags",
+        }
+    }
+
+    /// The files that the stage reads; empty paths stand for none.
+    pub fn files_mut(&mut self) -> Vec<&mut PathBuf> {
+        match self {
+            Self::Anonymise(options) => vec![&mut options.key_file],
+            _ => Vec::new(),
         }
     }
 
@@ -37,6 +75,11 @@ impl StageOptions {
         match self {
             Self::Decode(_) => false,
             Self::Filter(_) | Self::Metrics(_) => true,
+            Self::Lowercase(_)
+            | Self::Anonymise(_)
+            | Self::DropAnswers(_)
+            | Self::Fields(_)
+            | Self::Tags(_) => true,
             Self::Sample(sample) => !matches!(sample.by, SampleBy::Random),
         }
     }
