@@ -15,9 +15,11 @@ pub mod decode;
 pub mod drop_answers;
 pub mod fields;
 pub mod filter;
+pub mod geoip;
 pub mod lowercase;
 pub mod metrics;
 pub mod options;
+pub mod registered_domain;
 mod reload;
 mod rewrite;
 pub mod sample;
@@ -73,6 +75,10 @@ pub fn build(
         StageOptions::Anonymise(options) => Box::new(anonymise::Factory::new(options)?),
         StageOptions::DropAnswers(options) => Box::new(drop_answers::Factory::new(options)),
         StageOptions::Fields(options) => Box::new(fields::Factory::new(options)?),
+        StageOptions::RegisteredDomain(options) => {
+            Box::new(registered_domain::Factory::new(options)?)
+        }
+        StageOptions::Geoip(options) => Box::new(geoip::Factory::new(options)?),
         StageOptions::Tags(options) => Box::new(tags::Factory::new(options)?),
     })
 }

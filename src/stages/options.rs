@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::stages::transform_options::{
-    AnonymiseOptions, DropAnswersOptions, FieldsOptions, LowercaseOptions, TagsOptions,
+    AnonymiseOptions, DropAnswersOptions, FieldsOptions, GeoipOptions, LowercaseOptions,
+    RegisteredDomainOptions, TagsOptions,
 };
 use crate::units::Net;
 
@@ -31,6 +32,10 @@ pub enum StageOptions {
     Fields(FieldsOptions),
     /// Adds tags to dnstap's `extra`.
     Tags(TagsOptions),
+    /// Tags frames with the registered domain of the query name.
+    RegisteredDomain(RegisteredDomainOptions),
+    /// Tags frames with the client's country and autonomous system.
+    Geoip(GeoipOptions),
 }
 
 impl StageOptions {
@@ -45,6 +50,8 @@ impl StageOptions {
         "drop_answers",
         "fields",
         "tags",
+        "registered_domain",
+        "geoip",
     ];
 
     /// The value of `type`.
@@ -59,6 +66,8 @@ impl StageOptions {
             Self::DropAnswers(_) => "drop_answers",
             Self::Fields(_) => "fields",
             Self::Tags(_) => "tags",
+            Self::RegisteredDomain(_) => "registered_domain",
+            Self::Geoip(_) => "geoip",
         }
     }
 
@@ -66,6 +75,8 @@ impl StageOptions {
     pub fn files_mut(&mut self) -> Vec<&mut PathBuf> {
         match self {
             Self::Anonymise(options) => vec![&mut options.key_file],
+            Self::RegisteredDomain(options) => vec![&mut options.list],
+            Self::Geoip(options) => options.files.iter_mut().collect(),
             _ => Vec::new(),
         }
     }
@@ -79,7 +90,9 @@ impl StageOptions {
             | Self::Anonymise(_)
             | Self::DropAnswers(_)
             | Self::Fields(_)
-            | Self::Tags(_) => true,
+            | Self::Tags(_)
+            | Self::RegisteredDomain(_)
+            | Self::Geoip(_) => true,
             Self::Sample(sample) => !matches!(sample.by, SampleBy::Random),
         }
     }

@@ -45,6 +45,10 @@ pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Prob
                 transforms::drop_answers(answers, &place, problems);
             }
             StageOptions::Fields(fields) => transforms::fields(fields, &place, problems),
+            StageOptions::RegisteredDomain(options) => {
+                super::path(&format!("{place}.list"), &options.list, problems);
+            }
+            StageOptions::Geoip(geoip) => transforms::geoip(geoip, &place, problems),
             StageOptions::Tags(tags) => transforms::tags(tags, &place, problems),
             StageOptions::Metrics(metrics) => {
                 if counted {

@@ -7,7 +7,7 @@ use crate::dnstap::edit::Field;
 use crate::stages::options::{SampleBy, StageOptions};
 use crate::stages::tags as tag;
 use crate::stages::transform_options::{
-    AnonymiseMode, AnonymiseOptions, DropAnswersOptions, FieldsOptions, TagsOptions,
+    AnonymiseMode, AnonymiseOptions, DropAnswersOptions, FieldsOptions, GeoipOptions, TagsOptions,
 };
 use crate::units::Span;
 
@@ -21,6 +21,7 @@ pub(super) fn order(stages: &[StageOptions], problems: &mut Vec<Problem>) {
         let asks = match stage {
             StageOptions::Filter(filter) => !filter.networks.is_empty(),
             StageOptions::Sample(sample) => sample.by == SampleBy::Client,
+            StageOptions::Geoip(_) => true,
             _ => false,
         };
         if asks {
@@ -132,6 +133,25 @@ pub(super) fn tags(options: &TagsOptions, place: &str, problems: &mut Vec<Proble
     }
 }
 
+pub(super) fn geoip(options: &GeoipOptions, place: &str, problems: &mut Vec<Problem>) {
+    if options.files.is_empty() {
+        let what = "no MaxMind DB file is named";
+        problems.push(
+            Problem::error(format!("{place}.files"), what).fix(
+                "write files = [\"/var/lib/GeoIP/GeoLite2-Country.mmdb\"], wherever yours are",
+            ),
+        );
+    }
+    if options.tags.is_empty() {
+        let what = "no tag is named, so this stage does nothing";
+        let fix = "the default is [\"country\", \"asn\", \"as_org\"]";
+        problems.push(Problem::error(format!("{place}.tags"), what).fix(fix));
+    }
+    for (i, file) in options.files.iter().enumerate() {
+        path(&format!("{place}.files[{i}]"), file, problems);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::config::load;
@@ -180,6 +200,21 @@ mod tests {
             ("type = \"tags\"\nadd = [\"site\"]", "name=value"),
             ("type = \"tags\"", "add = ["),
             ("type = \"lowercase\"", ""),
+            ("type = \"registered_domain\"", ""),
+            (
+                "type = \"registered_domain\"\nlist = \"~/list\"",
+                "home folder",
+            ),
+            ("type = \"geoip\"\nfiles = [\"/a.mmdb\"]", ""),
+            ("type = \"geoip\"", "no MaxMind DB file"),
+            (
+                "type = \"geoip\"\nfiles = [\"/a.mmdb\"]\ntags = []",
+                "does nothing",
+            ),
+            (
+                "type = \"anonymise\"\n[[stage]]\ntype = \"geoip\"\nfiles = [\"/a.mmdb\"]",
+                "above the anonymise stage",
+            ),
             (
                 "type = \"anonymise\"\n[[stage]]\ntype = \"sample\"\none_in = 2\nby = \"client\"",
                 "above the anonymise stage",
