@@ -106,6 +106,7 @@ impl<T> Checker<T> {
     }
 
     /// The value as it is now and will be.
+    #[cfg(test)]
     pub(super) fn reader(&self) -> Reader<T> {
         Reader::new(&self.shared)
     }
