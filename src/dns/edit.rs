@@ -47,10 +47,9 @@ fn lower_all(message: &mut [u8], changed: &mut bool) -> Option<()> {
         }
         let mut data = fixed.start;
         for part in parts(fixed.rtype, fixed.class).unwrap_or_default() {
-            let next = match rdata::take(message.get(..fixed.end)?, data, *part) {
-                Some((_, next)) => next,
-                // Not what the type says: the next record is where the length says.
-                None => break,
+            // Not what the type says: the next record is where the length says.
+            let Some((_, next)) = rdata::take(message.get(..fixed.end)?, data, *part) else {
+                break;
             };
             if *part == Part::Name {
                 lower_name(message, data, changed)?;

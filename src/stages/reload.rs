@@ -21,7 +21,7 @@ struct Shared<T> {
 /// The value, and the thread that looks after it, which ends when this is dropped.
 pub(super) struct Watched<T> {
     shared: Arc<Shared<T>>,
-    _stop: mpsc::Sender<()>,
+    _stop: mpsc::SyncSender<()>,
 }
 
 impl<T> std::fmt::Debug for Watched<T> {
@@ -116,7 +116,7 @@ impl<T: Send + Sync + 'static> Watched<T> {
     /// Looks every so often, or never.
     pub(super) fn start(mut checker: Checker<T>, every: Option<Duration>) -> Self {
         let shared = checker.shared.clone();
-        let (stop, stopped) = mpsc::channel();
+        let (stop, stopped) = mpsc::sync_channel(1);
         if let Some(every) = every {
             let watch = move || {
                 while stopped.recv_timeout(every) == Err(mpsc::RecvTimeoutError::Timeout) {
