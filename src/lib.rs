@@ -63,6 +63,9 @@
 //! }
 //! ```
 //!
+//! A stage that changes frames says [`Verdict::Replace`](pipeline::stage::Verdict::Replace) and holds the new payload;
+//! [`dnstap::edit`] and [`dns::edit`] write payloads and messages anew with what is not changed left as it was.
+//!
 //! # Adding an output
 //!
 //! A place to write to is a [`outputs::sink::Sink`], a format is an [`outputs::encode::Encoder`]; queueing, batching, flush

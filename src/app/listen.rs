@@ -19,7 +19,7 @@ use crate::pipeline::fan::Fan;
 use crate::pipeline::intake::{Closed, Intake, ListenerSlots, REASON_SHUTDOWN, ReadAhead, Shared};
 use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::Ledger;
-use crate::pipeline::stage::{Chain, StageFactory};
+use crate::pipeline::stage::{Chain, ReplacedLimit, StageFactory};
 use crate::shutdown::{Phase, Signal};
 use crate::telemetry::{self, Telemetry};
 use crate::transport::admission::{Admission, Permit, Refusal};
@@ -95,6 +95,7 @@ pub struct Listener {
     pool: BufPool,
     shared: Arc<Shared>,
     stages: Arc<[Box<dyn StageFactory>]>,
+    replaced: ReplacedLimit,
     lanes: Vec<Lane>,
     counters: Arc<Counters>,
 }
@@ -181,6 +182,11 @@ impl Listener {
             slots: ListenerSlots::register(ledger, &options.name),
             read_ahead,
         };
+        let replaced = if stages.iter().any(|stage| stage.replaces()) {
+            ReplacedLimit::register(ledger, options.data_frame_max.as_usize())
+        } else {
+            ReplacedLimit::NONE
+        };
         Self {
             name: options.name.as_str().into(),
             link: link_options(options),
@@ -188,6 +194,7 @@ impl Listener {
             pool: BufPool::new(options.read_size.as_usize(), POOL_KEEP),
             shared: Arc::new(shared),
             stages: stages.clone(),
+            replaced,
             lanes: lanes.to_vec(),
             counters: Arc::new(Counters::new(&options.name, telemetry)),
         }
@@ -251,7 +258,8 @@ impl Listener {
         });
         // Of the highest level, so that a warning names the peer also where only warnings are logged.
         let span = tracing::error_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
-        let chain = Chain::new(self.stages.iter().map(|f| f.build(&origin)).collect());
+        let stages = self.stages.iter().map(|f| f.build(&origin)).collect();
+        let chain = Chain::with_limit(stages, self.replaced);
         let link = Link::new(stream, self.link.clone(), self.pool.clone());
         let intake = Intake::new(
             link,

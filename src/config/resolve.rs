@@ -62,6 +62,11 @@ impl Config {
             listener.name = name;
             place(&mut listener.uri, &folder);
         }
+        for stage in &mut config.stage {
+            for file in stage.files_mut() {
+                *file = expand(file, &folder);
+            }
+        }
         for (output, name) in config.output.iter_mut().zip(outputs) {
             output.name = name;
             match &mut output.kind {

@@ -11,6 +11,7 @@
 //! | every question, every record | one walk over them | [`Questions`], [`Records`], [`Record`] |
 //! | a record's data as text | one walk over them | [`present`] |
 //! | is the whole message well formed | one walk over everything | [`DnsView::walk`], [`Malformed`] |
+//! | letter case, sections, client subnets changed | one walk and a copy | [`edit`] |
 //!
 //! A message that cannot be read costs only its own fields: a [`DnsError`] names a [`Malformed`] reason from a
 //! closed set and the offset of the octet where it shows.
@@ -25,6 +26,7 @@
 //! opcodes have their tables in [`iana`].
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
+pub mod edit;
 pub mod edns;
 mod error;
 mod fuzz;

@@ -146,7 +146,7 @@ fn skip_record(message: &[u8], at: usize) -> Option<usize> {
 
 /// Where the name at `at` ends.
 #[inline]
-fn skip_name(message: &[u8], mut at: usize) -> Option<usize> {
+pub(crate) fn skip_name(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *message.get(at)? {
             0 => return Some(at + 1),

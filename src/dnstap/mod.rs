@@ -19,7 +19,8 @@
 //! - [`pb`] is the typed, owned model that prost generates from `proto/dnstap.proto`. It is the yardstick: a
 //!   property test holds the view equal to it on every input, corrupt ones included.
 //!
-//! [`build`] goes the other way and writes payloads.
+//! [`build`] goes the other way and writes payloads, [`edit`] writes one again with some fields changed, and [`tags`] are
+//! what tapflow puts into `extra`.
 //!
 //! What real senders do decides how much is believed: fields come in any order, any field may be missing, enum
 //! values may be unknown, and an address says by its length which IP version it is. Nothing is filled in: what
@@ -28,6 +29,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
 pub mod build;
+pub mod edit;
 mod fuzz;
 pub mod kinds;
 #[rustfmt::skip]
@@ -35,6 +37,7 @@ pub mod kinds;
 pub mod pb;
 mod protobuf;
 pub mod reason;
+pub mod tags;
 pub mod view;
 
 pub use fuzz::fuzz_view;

@@ -1,7 +1,13 @@
 //! Settings of the stages.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
+use crate::stages::transform_options::{
+    AnonymiseOptions, DropAnswersOptions, FieldsOptions, GeoipOptions, LowercaseOptions,
+    RegisteredDomainOptions, TagsOptions,
+};
 use crate::units::Net;
 
 /// One `[[stage]]`, named by its `type`. Stages run in the order of the file.
@@ -16,11 +22,37 @@ pub enum StageOptions {
     Sample(SampleOptions),
     /// Counts what was decoded for `/metrics`.
     Metrics(MetricsOptions),
+    /// Makes the letters of names small.
+    Lowercase(LowercaseOptions),
+    /// Makes addresses anonymous.
+    Anonymise(AnonymiseOptions),
+    /// Leaves records out of DNS messages.
+    DropAnswers(DropAnswersOptions),
+    /// Keeps or leaves out dnstap fields.
+    Fields(FieldsOptions),
+    /// Adds tags to dnstap's `extra`.
+    Tags(TagsOptions),
+    /// Tags frames with the registered domain of the query name.
+    RegisteredDomain(RegisteredDomainOptions),
+    /// Tags frames with the client's country and autonomous system.
+    Geoip(GeoipOptions),
 }
 
 impl StageOptions {
     /// The values of `type`.
-    pub const TYPES: &'static [&'static str] = &["decode", "filter", "sample", "metrics"];
+    pub const TYPES: &'static [&'static str] = &[
+        "decode",
+        "filter",
+        "sample",
+        "metrics",
+        "lowercase",
+        "anonymise",
+        "drop_answers",
+        "fields",
+        "tags",
+        "registered_domain",
+        "geoip",
+    ];
 
     /// The value of `type`.
     pub const fn type_name(&self) -> &'static str {
@@ -29,6 +61,23 @@ impl StageOptions {
             Self::Filter(_) => "filter",
             Self::Sample(_) => "sample",
             Self::Metrics(_) => "metrics",
+            Self::Lowercase(_) => "lowercase",
+            Self::Anonymise(_) => "anonymise",
+            Self::DropAnswers(_) => "drop_answers",
+            Self::Fields(_) => "fields",
+            Self::Tags(_) => "tags",
+            Self::RegisteredDomain(_) => "registered_domain",
+            Self::Geoip(_) => "geoip",
+        }
+    }
+
+    /// The files that the stage reads; empty paths stand for none.
+    pub fn files_mut(&mut self) -> Vec<&mut PathBuf> {
+        match self {
+            Self::Anonymise(options) => vec![&mut options.key_file],
+            Self::RegisteredDomain(options) => vec![&mut options.list],
+            Self::Geoip(options) => options.files.iter_mut().collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -37,6 +86,13 @@ impl StageOptions {
         match self {
             Self::Decode(_) => false,
             Self::Filter(_) | Self::Metrics(_) => true,
+            Self::Lowercase(_)
+            | Self::Anonymise(_)
+            | Self::DropAnswers(_)
+            | Self::Fields(_)
+            | Self::Tags(_)
+            | Self::RegisteredDomain(_)
+            | Self::Geoip(_) => true,
             Self::Sample(sample) => !matches!(sample.by, SampleBy::Random),
         }
     }

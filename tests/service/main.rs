@@ -5,6 +5,8 @@
 //! exit codes, standard error, memory) is tested on the real program ([`support::program`]). Ids such as B026 are rows of the
 //! field reports that the project collects.
 
+#[path = "../mmdb_support/mod.rs"]
+mod mmdb_support;
 mod support;
 
 mod admission;
@@ -22,3 +24,4 @@ mod shutdown;
 mod sockets;
 mod stages;
 mod throughput;
+mod transforms;

@@ -44,6 +44,14 @@ pub fn machine(config: &Config) -> Vec<Problem> {
         }
         users(listener, &place, &mut problems);
     }
+    for (i, stage) in config.stage.iter().enumerate() {
+        for file in stage.clone().files_mut() {
+            if !file.as_os_str().is_empty() && !file.is_file() {
+                let what = format!("{} is no file on this machine", file.display());
+                problems.push(Problem::warning(format!("stage[{i}]"), what));
+            }
+        }
+    }
     for (i, output) in config.output.iter().enumerate() {
         if let OutputKind::File(file) = &output.kind
             && let Some(what) = folder_fault(&file.path)

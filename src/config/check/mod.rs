@@ -7,6 +7,7 @@ mod listeners;
 mod machine;
 mod outputs;
 mod stages;
+mod transforms;
 
 use std::path::{Component, Path};
 

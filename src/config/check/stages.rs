@@ -1,6 +1,6 @@
 //! Stages: their order, and what filters ask for.
 
-use super::{Unread, host_bits};
+use super::{Unread, host_bits, transforms};
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::config::suggest;
@@ -16,6 +16,7 @@ pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Prob
     let unsure = unread.types_of("stage");
     let mut decoded = false;
     let mut counted = false;
+    transforms::order(&config.stage, problems);
     for (i, stage) in config.stage.iter().enumerate() {
         let place = format!("stage[{i}]");
         if stage.needs_decode() && !decoded && !unsure {
@@ -36,6 +37,19 @@ pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Prob
             StageOptions::Decode(_) => decoded = true,
             StageOptions::Filter(filter) => self::filter(filter, &place, problems),
             StageOptions::Sample(sample) => self::sample(sample, &place, problems),
+            StageOptions::Lowercase(_) => {}
+            StageOptions::Anonymise(anonymise) => {
+                transforms::anonymise(anonymise, &place, problems);
+            }
+            StageOptions::DropAnswers(answers) => {
+                transforms::drop_answers(answers, &place, problems);
+            }
+            StageOptions::Fields(fields) => transforms::fields(fields, &place, problems),
+            StageOptions::RegisteredDomain(options) => {
+                super::path(&format!("{place}.list"), &options.list, problems);
+            }
+            StageOptions::Geoip(geoip) => transforms::geoip(geoip, &place, problems),
+            StageOptions::Tags(tags) => transforms::tags(tags, &place, problems),
             StageOptions::Metrics(metrics) => {
                 if counted {
                     let what = "a second metrics stage counts every record twice";
