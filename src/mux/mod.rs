@@ -42,3 +42,6 @@ pub use handle::{MuxStream, Reservation, Session};
 pub use outgoing::{Batch, Segment};
 pub use reason::{CloseReason, OpenError, StreamError};
 pub use session::{Core, Event, Received, Role, Status};
+
+#[cfg(test)]
+mod tests;
