@@ -218,7 +218,10 @@ mod tests {
         let http = *b"GET / HTTP/1";
         let tls = [22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3, 0];
         let table: &[([u8; 12], HeaderError)] = &[
-            ([1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], HeaderError::Version(1)),
+            (
+                [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0],
+                HeaderError::Version(1),
+            ),
             ([0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], HeaderError::Kind(4)),
             (http, HeaderError::Foreign(http)),
             (tls, HeaderError::Foreign(tls)),

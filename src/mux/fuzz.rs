@@ -55,8 +55,14 @@ pub fn fuzz_wire(octets: &[u8]) {
         core.written(&mut batch);
         while core.poll_event().is_some() {}
         let status = core.status();
-        assert!(status.promised <= cap && status.buffered <= cap, "{status:?}");
-        assert!(status.remote_streams <= most && status.backlog <= 3, "{status:?}");
+        assert!(
+            status.promised <= cap && status.buffered <= cap,
+            "{status:?}"
+        );
+        assert!(
+            status.remote_streams <= most && status.backlog <= 3,
+            "{status:?}"
+        );
     }
     core.end_of_input(buf.len());
     assert!(core.closed().is_some(), "the end of input closes");

@@ -230,10 +230,7 @@ impl Reservation {
     /// [`OpenError`]; [`OpenError::Quota`] when none is left.
     pub fn open(&mut self) -> Result<MuxStream, OpenError> {
         let left = self.left.checked_sub(1).ok_or(OpenError::Quota)?;
-        let id = self
-            .session
-            .shared()
-            .with(|inner| inner.core.open(true))?;
+        let id = self.session.shared().with(|inner| inner.core.open(true))?;
         self.left = left;
         Ok(self.session.stream(id, true))
     }
@@ -418,7 +415,10 @@ impl AsyncWrite for MuxStream {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let sent = ready!(self.get_mut().poll_send(cx, |core, id| core.send_slice(id, data)));
+        let sent = ready!(
+            self.get_mut()
+                .poll_send(cx, |core, id| core.send_slice(id, data))
+        );
         Poll::Ready(sent.map_err(io::Error::from))
     }
 

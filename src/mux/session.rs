@@ -236,12 +236,9 @@ impl Core {
 
     fn on_header(&mut self, header: Header) -> Result<(), CloseReason> {
         match header.kind {
-            Kind::Ping if header.flags.has(Flags::SYN) => self.answer(Header::new(
-                Kind::Ping,
-                Flags::ACK,
-                0,
-                header.length,
-            )),
+            Kind::Ping if header.flags.has(Flags::SYN) => {
+                self.answer(Header::new(Kind::Ping, Flags::ACK, 0, header.length))
+            }
             Kind::Ping => {
                 self.events.push_back(Event::Pong(header.length));
                 Ok(())
@@ -278,7 +275,11 @@ impl Core {
             self.events.push_back(Event::CanOpen);
         }
         if flags.has(Flags::RST) {
-            let code = if kind == Kind::WindowUpdate { length } else { 0 };
+            let code = if kind == Kind::WindowUpdate {
+                length
+            } else {
+                0
+            };
             self.on_reset(id, code);
             self.await_body(id, data, false);
             return Ok(());
@@ -369,8 +370,12 @@ impl Core {
         let id = header.stream;
         let what = match self.role {
             _ if id == 0 => Some("stream 0 cannot be opened"),
-            Role::Client if id % 2 == 1 => Some("the peer opened a stream of this end's identifiers"),
-            Role::Server if id % 2 == 0 => Some("the peer opened a stream of this end's identifiers"),
+            Role::Client if id % 2 == 1 => {
+                Some("the peer opened a stream of this end's identifiers")
+            }
+            Role::Server if id % 2 == 0 => {
+                Some("the peer opened a stream of this end's identifiers")
+            }
             _ if self.streams.contains_key(&id) => Some("the stream is open already"),
             _ => None,
         };
@@ -634,8 +639,7 @@ impl Core {
             && self.closed.is_none()
         {
             stream.finished = true;
-            self.out
-                .end(id, Header::new(Kind::Data, Flags::FIN, id, 0));
+            self.out.end(id, Header::new(Kind::Data, Flags::FIN, id, 0));
             self.events.push_back(Event::Writable(id));
         }
     }
@@ -712,7 +716,10 @@ impl Core {
     /// Holds back `n` streams of the quota, if it has them.
     pub fn reserve(&mut self, n: usize) -> bool {
         let fits = self.closed.is_none()
-            && n <= self.config.max_streams.saturating_sub(self.local + self.reserved);
+            && n <= self
+                .config
+                .max_streams
+                .saturating_sub(self.local + self.reserved);
         if fits {
             self.reserved += n;
         }
@@ -732,7 +739,8 @@ impl Core {
     pub fn go_away(&mut self) {
         if !self.said_go_away && self.closed.is_none() {
             self.said_go_away = true;
-            self.out.control(Header::new(Kind::GoAway, Flags::NONE, 0, 0));
+            self.out
+                .control(Header::new(Kind::GoAway, Flags::NONE, 0, 0));
             self.events.push_back(Event::CanOpen);
         }
     }

@@ -146,7 +146,10 @@ async fn closing_stream_and_session_at_once_does_not_deadlock() {
             let a = a.clone();
             async move { a.close() }
         });
-        within(async { (one.await, two.await) }).await.0.expect("no panic");
+        within(async { (one.await, two.await) })
+            .await
+            .0
+            .expect("no panic");
         within(a.closed()).await;
         within(b.closed()).await;
     }
@@ -196,7 +199,9 @@ async fn a_silent_peer_is_found_out() {
     let began = tokio::time::Instant::now();
     assert_eq!(a.closed().await, CloseReason::KeepaliveTimeout);
     // Interval and timeout, and the close timeout at most.
-    assert!(began.elapsed() >= Duration::from_secs(40) && began.elapsed() <= Duration::from_secs(46));
+    assert!(
+        began.elapsed() >= Duration::from_secs(40) && began.elapsed() <= Duration::from_secs(46)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,13 +210,20 @@ async fn an_idle_session_ends_and_one_with_a_reservation_does_not() {
         idle_timeout: Some(Duration::from_secs(5)),
         ..Config::default()
     };
-    let (a, _b) = pair(&config);
+    // The peer has no timeout, so that it is this end that gives up.
+    let (io_a, io_b) = duplex(64 * 1024);
+    let a = Session::client(io_a, config.clone());
+    let _b = Session::server(io_b, Config::default());
     assert_eq!(within(a.closed()).await, CloseReason::IdleTimeout);
     let (io_a, io_b) = duplex(64 * 1024);
     let a = Session::client(io_a, config);
     let _b = Session::server(io_b, Config::default());
     let held = a.reserve(1).expect("reserves");
-    assert!(tokio::time::timeout(Duration::from_secs(100), a.closed()).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_secs(100), a.closed())
+            .await
+            .is_err()
+    );
     drop(held);
     assert_eq!(within(a.closed()).await, CloseReason::IdleTimeout);
 }
@@ -275,7 +287,11 @@ fn a_connection_cut_at_any_octet_has_its_reason() {
         core.end_of_input(buf.len());
         let name = core.closed().map(CloseReason::name);
         let whole = cut == 0 || cut == 12 + 5;
-        assert_eq!(name, Some(if whole { "peer_closed" } else { "cut" }), "{cut}");
+        assert_eq!(
+            name,
+            Some(if whole { "peer_closed" } else { "cut" }),
+            "{cut}"
+        );
     }
 }
 
