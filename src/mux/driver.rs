@@ -325,7 +325,7 @@ async fn keep_time(shared: Arc<Shared>) {
             shared.quiet.notify_one();
         }
         if let Some(interval) = config.keepalive_interval {
-            if pinged.is_some_and(|at| heard > at) {
+            if pinged.is_some_and(|at| heard >= at) {
                 pinged = None;
             }
             match pinged {

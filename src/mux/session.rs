@@ -370,10 +370,10 @@ impl Core {
         let id = header.stream;
         let what = match self.role {
             _ if id == 0 => Some("stream 0 cannot be opened"),
-            Role::Client if id % 2 == 1 => {
+            Role::Client if !id.is_multiple_of(2) => {
                 Some("the peer opened a stream of this end's identifiers")
             }
-            Role::Server if id % 2 == 0 => {
+            Role::Server if id.is_multiple_of(2) => {
                 Some("the peer opened a stream of this end's identifiers")
             }
             _ if self.streams.contains_key(&id) => Some("the stream is open already"),
