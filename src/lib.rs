@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | 0 | [`wire`] [`ids`] [`units`] [`backoff`] [`shutdown`] [`log_limit`] [`telemetry`] | leaves |
 //! | 1 | [`fstrm`] [`dnstap`] [`dns`] [`pcap`] | protocols: bytes in, values out; no I/O, clock or log |
-//! | 2 | [`transport`] [`mod@format`] | sockets; records in every format |
+//! | 2 | [`transport`] [`mod@format`] [`mux`] | sockets; records in every format; many streams over one connection |
 //! | 3 | [`link`] | one async driver a protocol |
 //! | 4 | [`pipeline`] | batch, ledger, queue, stage, fan, intake |
 //! | 5 | [`stages`] [`outputs`] [`http`] | the components |
@@ -88,6 +88,7 @@ pub mod fstrm;
 pub mod pcap;
 
 pub mod format;
+pub mod mux;
 pub mod transport;
 
 pub mod link;

@@ -20,7 +20,7 @@ const LAYERS: &[(u8, &[&str])] = &[
         ],
     ),
     (1, &["dns", "dnstap", "fstrm", "pcap"]),
-    (2, &["format", "transport"]),
+    (2, &["format", "mux", "transport"]),
     (3, &["link"]),
     (4, &["pipeline"]),
     (5, &["http", "loadgen", "outputs", "stages"]),
