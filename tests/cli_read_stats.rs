@@ -48,20 +48,17 @@ fn the_summary_of_every_capture_counts_what_its_records_say() {
         for (kind, count) in stats["message_types"]["first"].as_object().unwrap() {
             let found = records
                 .iter()
-                .filter(|r| r["message"]["type"] == kind.as_str())
+                .filter(|r| r["type"] == kind.as_str())
                 .count();
             assert_eq!(count, found, "{name} {kind}");
         }
         let clients: std::collections::HashSet<&str> = records
             .iter()
-            .filter_map(|r| r["message"]["query_address"].as_str())
+            .filter_map(|r| r["query_address"].as_str())
             .collect();
         assert_eq!(stats["clients"]["distinct"], clients.len(), "{name}");
         assert_eq!(stats["clients"]["exact"], true);
-        let latencies = records
-            .iter()
-            .filter(|r| !r["message"]["latency"].is_null())
-            .count();
+        let latencies = records.iter().filter(|r| !r["latency"].is_null()).count();
         assert_eq!(stats["latency"]["records"], latencies, "{name}");
         let columns: u64 = stats["rate"]["records"]
             .as_array()
@@ -77,7 +74,7 @@ fn the_summary_of_every_capture_counts_what_its_records_say() {
 #[test]
 fn what_is_malformed_is_summed_up_by_reason_and_nothing_in_any_corpus_file_ends_the_summary() {
     let mut reasons = std::collections::BTreeSet::new();
-    for folder in ["corpus/framing", "corpus/payload", "corpus/dns"] {
+    for folder in ["corpus/framing", "corpus/payload-fstrm", "corpus/dns-fstrm"] {
         for file in files(folder) {
             let stats = summary(&[&file]);
             let frames = &stats["frames"];
