@@ -259,7 +259,7 @@ fn everything() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_line_validates_against_the_schema_in_the_repository() {
+fn odd_frames_and_one_in_eleven_of_the_captures_validate_against_the_schema() {
     let schema: Value =
         serde_json::from_str(include_str!("../proto/tapflow-record.schema.json")).unwrap();
     jsonschema::meta::validate(&schema).expect("the schema is one");

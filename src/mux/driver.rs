@@ -35,6 +35,8 @@ pub(super) struct Inner {
     pub(super) wakers: HashMap<u32, Wakers>,
     pub(super) pings: HashMap<u32, oneshot::Sender<()>>,
     pub(super) on_close: Vec<OnClose>,
+    /// Why the session is over, once the callbacks were taken.
+    pub(super) ended: Option<CloseReason>,
     heard: Instant,
     idle_since: Option<Instant>,
 }
@@ -58,6 +60,7 @@ impl Shared {
                 wakers: HashMap::new(),
                 pings: HashMap::new(),
                 on_close: Vec::new(),
+                ended: None,
                 heard: Instant::now(),
                 idle_since: Some(Instant::now()),
             }),
@@ -152,10 +155,9 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite + Send + 'static>(io: T, share
     }
     reading.abort();
     let (reason, callbacks) = shared.with(|inner| {
-        (
-            inner.core.closed().cloned(),
-            std::mem::take(&mut inner.on_close),
-        )
+        // In one step with taking the callbacks: one that comes later sees this, and none falls between.
+        inner.ended = inner.core.closed().cloned();
+        (inner.ended.clone(), std::mem::take(&mut inner.on_close))
     });
     if let Some(reason) = reason {
         for callback in callbacks {

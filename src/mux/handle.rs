@@ -111,7 +111,7 @@ impl Session {
             waits.as_mut().enable();
             let (id, more, closed) = self.shared().with(|inner| {
                 let id = inner.core.accept();
-                let more = inner.core.status().backlog > 0;
+                let more = inner.core.waiting() > 0;
                 (id, more, inner.core.closed().is_some())
             });
             if more {
@@ -205,12 +205,17 @@ impl Session {
 
     /// Calls `callback` when the session is over, without any lock held; at once if it is.
     pub fn on_close(&self, callback: impl FnOnce(&CloseReason) + Send + 'static) {
-        let over = self.shared().over.borrow().clone();
-        match over {
-            Some(reason) => callback(&reason),
-            None => self
-                .shared()
-                .with(|inner| inner.on_close.push(Box::new(callback))),
+        let mut callback = Some(callback);
+        let ended = self.shared().with(|inner| {
+            if inner.ended.is_none()
+                && let Some(callback) = callback.take()
+            {
+                inner.on_close.push(Box::new(callback));
+            }
+            inner.ended.clone()
+        });
+        if let (Some(reason), Some(callback)) = (ended, callback) {
+            callback(&reason);
         }
     }
 }

@@ -159,6 +159,12 @@ impl Core {
         self.closed.as_ref()
     }
 
+    /// Streams of the peer that nobody has accepted yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.backlog.len()
+    }
+
     /// Counts.
     #[must_use]
     pub fn status(&self) -> Status {
