@@ -1,4 +1,4 @@
-//! DNS-collector's formats: its flat JSON in both ways of writing records ([`flat`]) and its default line ([`line`]).
+//! DNS-collector's formats: its flat JSON in both ways of writing records ([`flat`]) and its default line ([`mod@line`]).
 //!
 //! Both say what its documentation says they say: a text that is missing is `-`, a number that is missing 0, ports are
 //! texts, names have no final dot, times are RFC 3339 in UTC without zeros at the end of the fraction. They differ from it
