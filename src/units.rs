@@ -512,6 +512,16 @@ mod tests {
                 Endpoint::tcp("::1", 6000),
                 "tcp:[::1]:6000",
             ),
+            (
+                "mux+tcp:[::1]:6001",
+                Endpoint::mux(Endpoint::tcp("::1", 6001)),
+                "mux+tcp:[::1]:6001",
+            ),
+            (
+                "mux+unix:///run/x.sock",
+                Endpoint::mux(Endpoint::unix("/run/x.sock")),
+                "mux+unix:/run/x.sock",
+            ),
         ] {
             let place: Endpoint = text
                 .parse()
@@ -531,12 +541,13 @@ mod tests {
             ("localhost", "does not say what kind"),
             ("unix:", "names no path"),
             ("unix:/a\0b", "NUL"),
+            ("mux+tls:127.0.0.1:6001", "asks for TLS"),
+            ("mux+tcp:127.0.0.1", "has no port"),
             ("udp:127.0.0.1:53", "knows unix: and tcp:"),
             (
                 "tls:127.0.0.1:6000",
                 "\"tls:\", which this version does not know",
             ),
-            ("mux+tcp:127.0.0.1:6000", "\"mux+tcp:\""),
             ("tcp:127.0.0.1", "has no port"),
             ("tcp::6000", "names no host"),
             ("tcp:::1:6000", "goes in brackets"),

@@ -1,11 +1,15 @@
 //! A listener's accept loop: decides who may come in, and gives every connection a task of its own at once, so that a
-//! sender that says nothing delays nobody.
+//! sender that says nothing delays nobody. Where connections are sessions, [`sessions`] accepts their streams, each of
+//! which is then a connection like any other.
+
+mod sessions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use metrics::{Counter, Gauge};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
@@ -90,6 +94,8 @@ pub fn link_options(options: &ListenerOptions) -> Options {
 /// One listener.
 pub struct Listener {
     name: Arc<str>,
+    /// Where connections are sessions: what they may use.
+    sessions: Option<sessions::Sessions>,
     link: Options,
     admission: Arc<Admission>,
     pool: BufPool,
@@ -189,6 +195,10 @@ impl Listener {
         };
         Self {
             name: options.name.as_str().into(),
+            sessions: options
+                .uri
+                .is_mux()
+                .then(|| sessions::Sessions::new(options, telemetry)),
             link: link_options(options),
             admission: Arc::new(Admission::new(allow, max, per_peer)),
             pool: BufPool::new(options.read_size.as_usize(), POOL_KEEP),
@@ -208,6 +218,7 @@ impl Listener {
         mut signal: Signal,
         running: mpsc::Sender<()>,
     ) {
+        let this = Arc::new(self);
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -215,11 +226,16 @@ impl Listener {
                 accepted = socket.accept(&bind) => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.admit(stream, peer, &signal, &running),
+                Ok((stream, peer)) if this.sessions.is_some() => {
+                    sessions::admit(&this, stream, peer, &signal, &running);
+                }
+                Ok((stream, peer)) => {
+                    this.admit(stream, peer, Stream::refuse_more, &signal, &running)
+                }
                 Err(error) => {
-                    self.counters.closed("accept_error");
-                    if let Some(more) = self.counters.may_log("accept_error") {
-                        tracing::warn!(listener = &*self.name, %error, suppressed = suppressed(more), "cannot accept a connection; is the limit of open files too low?");
+                    this.counters.closed("accept_error");
+                    if let Some(more) = this.counters.may_log("accept_error") {
+                        tracing::warn!(listener = &*this.name, %error, suppressed = suppressed(more), "cannot accept a connection; is the limit of open files too low?");
                     }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -227,7 +243,17 @@ impl Listener {
         }
     }
 
-    fn admit(&self, stream: Stream, peer: Peer, signal: &Signal, running: &mpsc::Sender<()>) {
+    /// Gives a connection a task of its own, if it may come in. `refuse_more` is that of its kind of socket.
+    fn admit<S>(
+        &self,
+        stream: S,
+        peer: Peer,
+        refuse_more: fn(&S) -> bool,
+        signal: &Signal,
+        running: &mpsc::Sender<()>,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + Sync + 'static,
+    {
         self.counters.accepted.increment(1);
         let permit = match self.admission.admit(peer.key) {
             Ok(permit) => permit,
@@ -272,7 +298,7 @@ impl Listener {
         let (signal, running, counters) = (signal.clone(), running.clone(), self.counters.clone());
         let task = async move {
             tracing::debug!("connected");
-            let closed = intake.run(signal, Stream::refuse_more).await;
+            let closed = intake.run(signal, refuse_more).await;
             counters.closed(closed.reason);
             counters.ignored.increment(closed.ignored);
             log_close(&closed, &counters);

@@ -281,6 +281,8 @@ fn welcome(service: &Service, config: &Config) -> String {
     for listener in service.listeners() {
         let _ = writeln!(text, "  {}", listener.endpoint);
         match &listener.endpoint {
+            // DNS servers open no sessions.
+            Endpoint::Mux(_) => {}
             Endpoint::Unix(path) => unix = unix.or_else(|| std::path::absolute(path).ok()),
             Endpoint::Tcp { host, port } => {
                 let host = if host.contains(':') {
@@ -305,6 +307,13 @@ fn welcome(service: &Service, config: &Config) -> String {
             text,
             "metrics: http://{address}/metrics   ledger: http://{address}/ledger"
         );
+    }
+    if unix.is_none() && tcp.is_none() {
+        let _ = writeln!(
+            text,
+            "\nName it among the `workers` of another tapflow's output of type \"mux\"."
+        );
+        return text;
     }
     let _ = writeln!(
         text,

@@ -11,6 +11,8 @@ use crate::units::ByteSize;
 const PROCESS_BYTES: u64 = 64 << 20;
 /// Bytes of a connection beside its buffers: task, span, counters, socket.
 const CONNECTION_BYTES: u64 = 16 << 10;
+/// Bytes of a session beside what it holds for its streams: what waits to be written, control frames, tables.
+const SESSION_BYTES: u64 = 1 << 20;
 /// Bytes of one identity's time series: label and value, in the recorder and in a scrape.
 const IDENTITY_BYTES: u64 = 2 << 10;
 /// A waiting batch may hold a buffer of up to four times its own bytes (less than a quarter is copied out instead).
@@ -21,7 +23,8 @@ const PINNED_TIMES: u64 = 4;
 /// ```text
 /// total      = process + listeners + outputs
 /// process    = 64 MiB + identities_max × 2 KiB
-/// listeners  = Σ connections_max × (2 × buffer + decompressed_max + 16 KiB)
+/// listeners  = Σ connections_max × (2 × buffer + decompressed_max + 16 KiB) + sessions
+/// sessions   = sessions_max × (session_buffer + read_size + 1 MiB), where connections are sessions (mux+), else 0
 /// outputs    = Σ queue_bytes × 4
 /// ```
 ///
@@ -103,7 +106,19 @@ fn listener_bytes(listener: &ListenerOptions) -> u64 {
         .buffer_limit()
         .saturating_mul(2)
         .saturating_add(decompressed);
-    u64::from(listener.connections_max).saturating_mul(buffers.saturating_add(CONNECTION_BYTES))
+    let sessions = if listener.uri.is_mux() {
+        let session = listener
+            .session_buffer
+            .bytes()
+            .saturating_add(listener.read_size.bytes())
+            .saturating_add(SESSION_BYTES);
+        u64::from(listener.sessions_max).saturating_mul(session)
+    } else {
+        0
+    };
+    u64::from(listener.connections_max)
+        .saturating_mul(buffers.saturating_add(CONNECTION_BYTES))
+        .saturating_add(sessions)
 }
 
 #[cfg(test)]
@@ -125,9 +140,14 @@ mod tests {
             buffer_max: ByteSize(0),
             ..listener.clone()
         };
+        let sessions = ListenerOptions {
+            uri: crate::units::Endpoint::mux(listener.uri.clone()),
+            sessions_max: 2,
+            ..plain.clone()
+        };
         let null = OutputOptions::new(OutputKind::Null(NullOptions {}));
         let config = Config {
-            listener: vec![listener, plain],
+            listener: vec![listener, plain, sessions],
             output: vec![
                 OutputOptions {
                     queue_bytes: ByteSize(1000),
@@ -144,11 +164,13 @@ mod tests {
         let mib = 1u64 << 20;
         assert_eq!(
             bound.listeners,
-            3 * (9 * mib + 16384) + 3 * (2 * (mib + 262_144) + 16384)
+            3 * (9 * mib + 16384)
+                + 2 * 3 * (2 * (mib + 262_144) + 16384)
+                + 2 * (33 * mib + 262_144)
         );
         assert_eq!(bound.outputs, 4040);
         assert_eq!(bound.process, 64 * mib + 1000 * 2048);
-        assert_eq!(bound.connections, 6);
+        assert_eq!(bound.connections, 9);
         assert_eq!(
             bound.total(),
             bound.listeners + bound.outputs + bound.process

@@ -100,7 +100,7 @@ impl Config {
 }
 
 fn place(endpoint: &mut Endpoint, folder: &Path) {
-    if let Endpoint::Unix(path) = endpoint {
+    if let Endpoint::Unix(path) = endpoint.carrier_mut() {
         *path = expand(path, folder);
     }
 }
@@ -130,6 +130,7 @@ fn place_name(uri: &Endpoint) -> String {
             )
         }
         Endpoint::Tcp { port, .. } => format!("tcp-{port}"),
+        Endpoint::Mux(carrier) => format!("mux-{}", place_name(carrier)),
     }
 }
 

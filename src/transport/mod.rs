@@ -160,7 +160,10 @@ impl Bound {
     /// # Errors
     /// See [`unix::bind`] and [`tcp::bind`]; a TCP host that does not resolve.
     pub async fn bind(options: &BindOptions) -> Result<Self, BindError> {
-        match &options.address {
+        match options.address.carrier() {
+            Endpoint::Mux(_) => Err(BindError::from(io::Error::from(
+                io::ErrorKind::InvalidInput,
+            ))),
             Endpoint::Unix(path) => {
                 unix::bind(path, &options.access).map(|(l, f)| Self::Unix(l, f))
             }
@@ -184,13 +187,13 @@ impl Bound {
 
     /// The address it is bound to: with the port that the system chose, where port 0 was asked for.
     pub fn address(&self, asked: &Endpoint) -> Endpoint {
-        match self {
-            Self::Unix(..) => asked.clone(),
-            Self::Tcp(l) => l.local_addr().map_or_else(
-                |_| asked.clone(),
-                |a| Endpoint::tcp(a.ip().to_string(), a.port()),
-            ),
+        let mut bound = asked.clone();
+        if let Self::Tcp(l) = self
+            && let Ok(a) = l.local_addr()
+        {
+            *bound.carrier_mut() = Endpoint::tcp(a.ip().to_string(), a.port());
         }
+        bound
     }
 
     /// The next connection. Cancel-safe.
@@ -256,7 +259,8 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, BindError> {
 /// Refused, unreachable, not resolvable; `TimedOut` when the time is up.
 pub async fn dial(address: &Endpoint, timeout: Duration) -> io::Result<Stream> {
     let connect = async {
-        match address {
+        match address.carrier() {
+            Endpoint::Mux(_) => Err(io::ErrorKind::InvalidInput.into()),
             Endpoint::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
             Endpoint::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;

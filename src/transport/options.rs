@@ -44,7 +44,12 @@ pub struct ListenerOptions {
     pub connections_per_peer_max: u32,
     /// Networks that may connect (TCP). Empty: everyone may.
     pub allow: Vec<Net>,
-    /// Idle time after which TCP asks whether the peer still lives (TCP). Off: never.
+    /// Sessions at once (`mux+`); each stream of a session is a connection and counts as one.
+    pub sessions_max: u32,
+    /// Bytes that a session may hold, received and not read yet, all its streams together (`mux+`). Each open stream takes
+    /// 256 KiB of it, so it bounds the streams of a session.
+    pub session_buffer: ByteSize,
+    /// Idle time after which TCP asks whether the peer still lives (TCP), and a session its other end. Off: never.
     pub keepalive: Span,
     /// Permissions of the socket file, set before the first connection is accepted (Unix).
     pub socket_mode: FileMode,
@@ -74,6 +79,8 @@ impl Default for ListenerOptions {
             connections_max: 10_000,
             connections_per_peer_max: 0,
             allow: Vec::new(),
+            sessions_max: 64,
+            session_buffer: ByteSize::mib(32),
             keepalive: Span::secs(60),
             socket_mode: FileMode(0o660),
             owner: String::new(),

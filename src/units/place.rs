@@ -9,7 +9,8 @@ use ipnet::IpNet;
 
 use super::UnitError;
 
-/// A place to listen at or to connect to: `unix:/path` or `tcp:host:port`, with an IPv6 address in brackets.
+/// A place to listen at or to connect to: `unix:/path` or `tcp:host:port`, with an IPv6 address in brackets. With `mux+`
+/// before it, the connections are sessions of many streams.
 ///
 /// The path may hold `{data_dir}`, which configuration replaces by the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,6 +24,8 @@ pub enum Endpoint {
         /// Port, 0 to 65535.
         port: u16,
     },
+    /// Sessions of many streams (yamux) over connections at this place, which is one of the above.
+    Mux(Box<Endpoint>),
 }
 
 /// What an [`Endpoint`] looks like, for error messages.
@@ -42,12 +45,41 @@ impl Endpoint {
         Self::Unix(path.into())
     }
 
-    /// The word before the colon: `unix` or `tcp`.
-    pub const fn scheme(&self) -> &'static str {
-        match self {
-            Self::Unix(_) => "unix",
-            Self::Tcp { .. } => "tcp",
+    /// Sessions over connections at `carrier`.
+    pub fn mux(carrier: Self) -> Self {
+        match carrier {
+            Self::Mux(_) => carrier,
+            other => Self::Mux(Box::new(other)),
         }
+    }
+
+    /// The word before the colon: `unix` or `tcp`; of the carrier, where there are sessions.
+    pub fn scheme(&self) -> &'static str {
+        match self.carrier() {
+            Self::Unix(_) => "unix",
+            Self::Tcp { .. } | Self::Mux(_) => "tcp",
+        }
+    }
+
+    /// The place of the connections: what follows `mux+`, or all of it.
+    pub fn carrier(&self) -> &Self {
+        match self {
+            Self::Mux(carrier) => carrier,
+            other => other,
+        }
+    }
+
+    /// As [`carrier`](Self::carrier), to be changed.
+    pub fn carrier_mut(&mut self) -> &mut Self {
+        match self {
+            Self::Mux(carrier) => carrier,
+            other => other,
+        }
+    }
+
+    /// Whether connections are sessions.
+    pub const fn is_mux(&self) -> bool {
+        matches!(self, Self::Mux(_))
     }
 }
 
@@ -57,6 +89,7 @@ impl fmt::Display for Endpoint {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
             Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
+            Self::Mux(carrier) => write!(f, "mux+{carrier}"),
         }
     }
 }
@@ -84,6 +117,11 @@ impl FromStr for Endpoint {
             return bad("does not say what kind of place it is".to_owned());
         };
         match scheme {
+            "mux+unix" | "mux+tcp" => match text.trim_start_matches("mux+").parse() {
+                Ok(carrier) => Ok(Self::mux(carrier)),
+                Err(error) => Err(UnitError::new(format!("in \"{text}\": {error}"))),
+            },
+            "mux+tls" => bad("asks for TLS, which this version does not have: use mux+tcp: on a network that you trust, or through a tunnel".to_owned()),
             "unix" => match unix_path(rest) {
                 Ok(path) => Ok(Self::Unix(path)),
                 Err(why) => bad(why),
@@ -96,7 +134,7 @@ impl FromStr for Endpoint {
                 "\"{text}\" does not say what kind of place it is: write \"tcp:{text}\""
             ))),
             _ => bad(format!(
-                "begins with \"{scheme}:\", which this version does not know (it knows unix: and tcp:)"
+                "begins with \"{scheme}:\", which this version does not know (it knows unix: and tcp:, and for sessions mux+unix: and mux+tcp:)"
             )),
         }
     }

@@ -20,6 +20,7 @@ mod limits;
 mod metrics;
 mod million;
 mod payloads;
+mod sessions;
 mod shutdown;
 mod sockets;
 mod stages;

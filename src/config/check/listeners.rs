@@ -74,9 +74,15 @@ impl At<'_> {
 }
 
 fn place(listener: &ListenerOptions, at: &mut At<'_>) {
-    match &listener.uri {
+    match listener.uri.carrier() {
         Endpoint::Unix(socket) => unix(listener, socket, at),
         Endpoint::Tcp { host, .. } => tcp(listener, host, at),
+        Endpoint::Mux(_) => {}
+    }
+    if listener.uri.is_mux() {
+        sessions(listener, at);
+    } else {
+        not_sessions(listener, at);
     }
     host_bits(&at.key("allow"), &listener.allow, at.problems);
 }
@@ -126,6 +132,48 @@ fn tcp(listener: &ListenerOptions, host: &str, at: &mut At<'_>) {
             listener.uri
         );
         at.warn("uri", what, "list the senders' networks in `allow`; [\"0.0.0.0/0\", \"::/0\"] says that everyone is meant");
+    }
+}
+
+/// Window of a stream before it is asked for, in bytes; yamux gives it unasked.
+const STREAM_WINDOW: u64 = crate::mux::frame::INITIAL_WINDOW as u64;
+
+fn sessions(listener: &ListenerOptions, at: &mut At<'_>) {
+    if listener.sessions_max == 0 {
+        at.error(
+            "sessions_max",
+            "with 0 sessions nobody can connect",
+            "the default is 64",
+        );
+    }
+    if listener.session_buffer.bytes() < STREAM_WINDOW {
+        at.error(
+            "session_buffer",
+            "each stream of a session takes 256 KiB of it, so there could be none",
+            "the default is \"32MiB\"",
+        );
+    }
+}
+
+fn not_sessions(listener: &ListenerOptions, at: &mut At<'_>) {
+    let plain = ListenerOptions::default();
+    for (key, set) in [
+        ("sessions_max", listener.sessions_max != plain.sessions_max),
+        (
+            "session_buffer",
+            listener.session_buffer != plain.session_buffer,
+        ),
+    ] {
+        if set {
+            at.warn(
+                key,
+                format!(
+                    "`{key}` is about sessions, and means nothing to {}",
+                    listener.uri
+                ),
+                "use it at mux+tcp: or mux+unix:",
+            );
+        }
     }
 }
 
@@ -308,7 +356,7 @@ fn clashes(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
             let what = format!("listener {} listens at {} already", j + 1, other.uri);
             problems
                 .push(Problem::error(place, what).fix("each listener needs a place of its own"));
-        } else if let Endpoint::Tcp { host, port } = &listener.uri
+        } else if let Endpoint::Tcp { host, port } = listener.uri.carrier()
             && config.http.enabled
             && !unread.is("http.address")
             && *port != 0

@@ -153,7 +153,7 @@ fn host_bits(place: &str, networks: &[Net], problems: &mut Vec<Problem>) {
 
 /// Whether two places are the same socket, or would take each other's connections.
 fn same_place(a: &Endpoint, b: &Endpoint) -> bool {
-    match (a, b) {
+    match (a.carrier(), b.carrier()) {
         (Endpoint::Unix(a), Endpoint::Unix(b)) => plain_path(a) == plain_path(b),
         (Endpoint::Tcp { host: a, port: p }, Endpoint::Tcp { host: b, port: q }) => {
             // Port 0 is a port of its own each time.

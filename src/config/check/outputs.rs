@@ -155,32 +155,11 @@ fn file(file: &FileOptions, place: &str, problems: &mut Vec<Problem>) {
 
 fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut Vec<Problem>) {
     let to = format!("{place}.to");
-    match &dnstap.to {
-        Endpoint::Unix(socket) => path(&to, socket, problems),
-        Endpoint::Tcp { port: 0, .. } => {
-            problems.push(
-                Problem::error(&to, "port 0 cannot be connected to")
-                    .fix("dnstap collectors often use 6000"),
-            );
-        }
-        Endpoint::Tcp { host, .. } if is_any(host) => {
-            let what = format!("{host} is an address to listen at, not one to connect to");
-            problems.push(Problem::error(&to, what).fix("name the collector's address"));
-        }
-        Endpoint::Tcp { .. } => {}
+    if dnstap.to.is_mux() {
+        let what = "this output speaks over one connection, not over sessions";
+        problems.push(Problem::error(&to, what).fix("use an output of type \"mux\""));
     }
-    if let Some(i) = config
-        .listener
-        .iter()
-        .position(|listener| feeds(&dnstap.to, &listener.uri))
-    {
-        let what = format!(
-            "listener {} is at {}, so every frame would come back and go round for ever",
-            i + 1,
-            dnstap.to
-        );
-        problems.push(Problem::error(&to, what).fix("forward to another collector"));
-    }
+    target(&to, &dnstap.to, config, problems);
     if dnstap.reconnect_min.is_off() {
         let what = "without a wait a collector that is down would be tried without a pause";
         problems.push(
@@ -206,18 +185,48 @@ fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut 
     }
 }
 
+/// What may be wrong with a place to connect to.
+fn target(place: &str, to: &Endpoint, config: &Config, problems: &mut Vec<Problem>) {
+    match to.carrier() {
+        Endpoint::Unix(socket) => path(place, socket, problems),
+        Endpoint::Tcp { port: 0, .. } => {
+            problems.push(
+                Problem::error(place, "port 0 cannot be connected to")
+                    .fix("dnstap collectors often use 6000"),
+            );
+        }
+        Endpoint::Tcp { host, .. } if is_any(host) => {
+            let what = format!("{host} is an address to listen at, not one to connect to");
+            problems.push(Problem::error(place, what).fix("name the collector's address"));
+        }
+        Endpoint::Tcp { .. } | Endpoint::Mux(_) => {}
+    }
+    if let Some(i) = config
+        .listener
+        .iter()
+        .position(|listener| feeds(to, &listener.uri))
+    {
+        let what = format!(
+            "listener {} is at {}, so every frame would come back and go round for ever",
+            i + 1,
+            to
+        );
+        problems.push(Problem::error(place, what).fix("forward to another collector"));
+    }
+}
+
 /// Whether connecting to `to` reaches a listener at `uri` on this machine.
 fn feeds(to: &Endpoint, uri: &Endpoint) -> bool {
     if same_place(to, uri) {
         // A wildcard listener has the port on this machine's addresses alone.
-        return match (to, uri) {
+        return match (to.carrier(), uri.carrier()) {
             (Endpoint::Tcp { host, .. }, Endpoint::Tcp { host: at, .. }) => {
                 at.eq_ignore_ascii_case(host) || is_loopback(host)
             }
             _ => true,
         };
     }
-    match (to, uri) {
+    match (to.carrier(), uri.carrier()) {
         (Endpoint::Tcp { host, port }, Endpoint::Tcp { host: at, port: q }) => {
             port == q && is_loopback(host) && is_loopback(at)
         }
