@@ -46,6 +46,7 @@ pub mod serve;
 pub mod servers;
 pub mod terms;
 pub mod tree;
+pub mod worker;
 
 /// Exit codes beyond 0 (well), 1 (failed) and 2 (wrong command line).
 pub mod exit {
@@ -88,6 +89,12 @@ pub struct Cli {
 )]
 pub enum Command {
     Serve(serve::ServeArgs),
+    #[command(
+        about = worker::ABOUT,
+        long_about = worker::LONG_ABOUT,
+        after_long_help = worker::AFTER_LONG_HELP
+    )]
+    Worker(serve::ServeArgs),
     Replay(replay::ReplayArgs),
     Read(read::ReadArgs),
     Convert(convert::ConvertArgs),
@@ -103,6 +110,7 @@ pub enum Command {
 pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Serve(args) => serve::run(args),
+        Command::Worker(args) => worker::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Read(args) => read::run(args),
         Command::Convert(args) => convert::run(args),

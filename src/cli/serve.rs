@@ -42,7 +42,8 @@ pub struct ServeArgs {
     /// Configuration file (TOML); without it, the built-in defaults
     #[arg(long, short, value_name = "FILE", env = "TAPFLOW_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Listen here instead of where the configuration says: unix:/path or tcp:host:port; may be repeated
+    /// Listen here instead of where the configuration says: unix:/path, tcp:host:port, or mux+ and one of them for
+    /// sessions of many streams; may be repeated
     #[arg(long, short, value_name = "URI")]
     pub listen: Vec<String>,
     /// Address of the HTTP server, or `off`

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::frames::{self, ACCEPT, FINISH, Numbered, control};
 use crate::support::peer::Peer;
+use crate::support::program::Program;
 use crate::support::rig::{Rig, Running, Socket};
 use crate::support::{PATIENCE, eventually, within};
 
@@ -186,4 +187,29 @@ async fn a_stop_takes_what_streams_have_sent_and_ends_their_sessions() {
             "{reason}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_command_serves_sessions_with_the_outputs_it_is_given() {
+    let program = Program::worker();
+    let folder = format!("file:{}", program.path("frames").display());
+    let started = program
+        .arg("--listen")
+        .arg("tcp:127.0.0.1:0")
+        .arg("--output")
+        .arg(format!("{folder}?compress=off"))
+        .start();
+    let at = started.endpoint("mux+tcp:");
+    let session = session(&at).await;
+    let mut open = stream(&session).await;
+    open.write_all(&Numbered::new().run(0..1000)).await.unwrap();
+    stop(open).await;
+    drop(session);
+    started.wait_ledger("1000 frames", |l| l["outputs"][0]["delivered"] == 1000);
+    let (code, ledger, lines) = started.terminate();
+    assert_eq!((code, &ledger["closes"]), (Some(0), &true.into()));
+    assert!(
+        lines.iter().any(|l| l.contains("output of type \"mux\"")),
+        "it says how it is used: {lines:#?}"
+    );
 }

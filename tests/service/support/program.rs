@@ -17,13 +17,23 @@ use crate::support::{eventually_blocking, http};
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) folder: TempDir,
+    command: &'static str,
     args: Vec<String>,
     log: String,
 }
 
 impl Program {
+    /// `tapflow worker` to be.
+    pub(crate) fn worker() -> Self {
+        Self {
+            command: "worker",
+            ..Self::new()
+        }
+    }
+
     pub(crate) fn new() -> Self {
         Self {
+            command: "serve",
             folder: tempfile::tempdir().expect("a temporary folder"),
             args: Vec::new(),
             log: "info".to_owned(),
@@ -64,7 +74,7 @@ impl Program {
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapflow"));
         command
-            .arg("serve")
+            .arg(self.command)
             .args(&self.args)
             .args(["--http", "127.0.0.1:0"]);
         command.arg("--data-dir").arg(self.path("data"));
