@@ -227,7 +227,7 @@ impl Connection {
         match action.map_err(|e| self.fail(End::from(&e), &e.to_string()))? {
             Action::Reply(reply) => self.replies.push(reply),
             Action::Started => {}
-            Action::Ignored(_) => self.ignored += 1,
+            Action::Mark(_) | Action::Ignored(_) => self.ignored += 1,
             Action::Stopped { reply } => {
                 self.replies.extend(reply);
                 self.end = Some(self.receiver.on_eof(false));

@@ -18,9 +18,13 @@ use crate::fstrm::{self, BufOptions, BufPool, ContentType, End, Limits};
 use crate::ids::ConnId;
 use crate::link::fstrm::{Link, LinkError, Options};
 use crate::log_limit::LogLimit;
+use crate::pipeline::acks::Seen;
 use crate::pipeline::batch::Origin;
 use crate::pipeline::fan::Fan;
-use crate::pipeline::intake::{Closed, Intake, ListenerSlots, REASON_SHUTDOWN, ReadAhead, Shared};
+use crate::pipeline::intake::{
+    Closed, Duplicates, Intake, ListenerSlots, REASON_MISMATCH, REASON_NOT_TAKEN, REASON_SHUTDOWN,
+    ReadAhead, Shared,
+};
 use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::stage::{Chain, ReplacedLimit, StageFactory};
@@ -69,7 +73,11 @@ pub fn link_options(options: &ListenerOptions) -> Options {
             ListenerMode::Unidirectional => fstrm::Mode::Unidirectional,
             ListenerMode::Raw => fstrm::Mode::Raw,
         },
-        content_types: vec![ContentType::DNSTAP],
+        content_types: if options.uri.is_mux() {
+            vec![ContentType::DNSTAP_ACK, ContentType::DNSTAP]
+        } else {
+            vec![ContentType::DNSTAP]
+        },
         limits: Limits {
             control_len_max: options.control_frame_max.as_usize(),
             data_len_max: options.data_frame_max.as_usize(),
@@ -119,9 +127,12 @@ impl Counters {
         let reasons = || {
             let ends = End::ALL.iter().map(|e| e.as_str());
             let refusals = Refusal::ALL.iter().map(|r| r.as_str());
-            ends.chain(refusals)
-                .chain(LinkError::OWN_REASONS)
-                .chain([REASON_SHUTDOWN, "accept_error"])
+            ends.chain(refusals).chain(LinkError::OWN_REASONS).chain([
+                REASON_SHUTDOWN,
+                REASON_MISMATCH,
+                REASON_NOT_TAKEN,
+                "accept_error",
+            ])
         };
         Self {
             accepted: telemetry.counter(telemetry::CONNECTIONS_ACCEPTED, &[name]),
@@ -176,6 +187,7 @@ impl Listener {
         stages: &Arc<[Box<dyn StageFactory>]>,
         lanes: &[Lane],
         read_ahead: Arc<ReadAhead>,
+        seen: Seen,
     ) -> Self {
         let allow = options.allow.iter().map(|net| net.0).collect();
         let (max, per_peer) = (
@@ -187,6 +199,10 @@ impl Listener {
             listener: ledger.register_listener(&options.name),
             slots: ListenerSlots::register(ledger, &options.name),
             read_ahead,
+            seen,
+            duplicates: Duplicates(
+                telemetry.counter(telemetry::DUPLICATE_FRAMES, &[&options.name]),
+            ),
         };
         let replaced = if stages.iter().any(|stage| stage.replaces()) {
             ReplacedLimit::register(ledger, options.data_frame_max.as_usize())

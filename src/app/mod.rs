@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use crate::config::Config;
 use crate::http;
 use crate::outputs::{self, OutputContext};
+use crate::pipeline::acks::Seen;
 use crate::pipeline::intake::ReadAhead;
 use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::{Ledger, OutputDrop, Snapshot};
@@ -154,7 +155,7 @@ impl Service {
         drop(driver_guard);
         let (connection_guard, connections) = mpsc::channel(1);
         let read_ahead = Arc::new(ReadAhead::new(READ_AHEAD_MAX, READ_AHEAD_PER_CONNECTION));
-        let mut listeners = Vec::new();
+        let (mut listeners, seen) = (Vec::new(), Seen::default());
         for (options, bind, socket) in bound {
             let endpoint = socket.address(&options.uri);
             listeners.push(BoundListener {
@@ -168,6 +169,7 @@ impl Service {
                 &stages,
                 &lanes,
                 read_ahead.clone(),
+                seen.clone(),
             );
             tokio::spawn(listener.run(socket, bind, signal.clone(), connection_guard.clone()));
         }
@@ -289,8 +291,9 @@ fn start_outputs(
 ) -> Result<Vec<Lane>, StartError> {
     let mut parts = Vec::new();
     for options in &config.output {
-        let built = outputs::build(options, context)?;
-        parts.push((options.name.clone(), built));
+        for built in outputs::build_all(options, context)? {
+            parts.push((options.name.clone(), built));
+        }
     }
     let mut lanes = Vec::new();
     for (name, part) in parts {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::config::Config;
+use crate::outputs::options::{OutputKind, OutputOptions, Strategy};
 use crate::stages::options::StageOptions;
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
 use crate::units::ByteSize;
@@ -13,6 +14,10 @@ const PROCESS_BYTES: u64 = 64 << 20;
 const CONNECTION_BYTES: u64 = 16 << 10;
 /// Bytes of a session beside what it holds for its streams: what waits to be written, control frames, tables.
 const SESSION_BYTES: u64 = 1 << 20;
+/// Bytes of a stream to a worker: what the worker may send unasked, which is acknowledgements.
+const STREAM_BYTES: u64 = 1 << 20;
+/// Bytes of the names of batches that are remembered: 64 senders with 4096 of some 150 bytes each.
+const SEEN_BYTES: u64 = 40 << 20;
 /// Bytes of one identity's time series: label and value, in the recorder and in a scrape.
 const IDENTITY_BYTES: u64 = 2 << 10;
 /// A waiting batch may hold a buffer of up to four times its own bytes (less than a quarter is copied out instead).
@@ -22,10 +27,12 @@ const PINNED_TIMES: u64 = 4;
 ///
 /// ```text
 /// total      = process + listeners + outputs
-/// process    = 64 MiB + identities_max × 2 KiB
+/// process    = 64 MiB + identities_max × 2 KiB, + 40 MiB where a listener takes sessions (names of batches seen)
 /// listeners  = Σ connections_max × (2 × buffer + decompressed_max + 16 KiB) + sessions
 /// sessions   = sessions_max × (session_buffer + read_size + 1 MiB), where connections are sessions (mux+), else 0
-/// outputs    = Σ queue_bytes × 4
+/// outputs    = Σ queue_bytes × 4 + workers
+/// workers    = unacked_bytes × 4 + workers × (streams × 1 MiB + 2 MiB) of each mux output; with strategy all the queue
+///              and unacked_bytes count once for each worker
 /// ```
 ///
 /// `buffer` is `buffer_max`, or `data_frame_max` + `read_size` where that is 0. It counts twice, since the batch that
@@ -80,8 +87,12 @@ impl Config {
             StageOptions::Metrics(metrics) => Some(u64::from(metrics.identities_max)),
             _ => None,
         });
+        let seen = match self.listener.iter().any(|l| l.uri.is_mux()) {
+            true => SEEN_BYTES,
+            false => 0,
+        };
         MemoryBound {
-            process: PROCESS_BYTES.saturating_add(sum(
+            process: PROCESS_BYTES.saturating_add(seen).saturating_add(sum(
                 &mut identities.map(|count| count.saturating_mul(IDENTITY_BYTES))
             )),
             connections: sum(&mut self
@@ -89,12 +100,27 @@ impl Config {
                 .iter()
                 .map(|listener| u64::from(listener.connections_max))),
             listeners: sum(&mut self.listener.iter().map(listener_bytes)),
-            outputs: sum(&mut self
-                .output
-                .iter()
-                .map(|output| output.queue_bytes.bytes().saturating_mul(PINNED_TIMES))),
+            outputs: sum(&mut self.output.iter().map(output_bytes)),
         }
     }
+}
+
+fn output_bytes(output: &OutputOptions) -> u64 {
+    let queue = output.queue_bytes.bytes();
+    let OutputKind::Mux(mux) = &output.kind else {
+        return queue.saturating_mul(PINNED_TIMES);
+    };
+    let workers = mux.workers.len() as u64;
+    let lanes = match mux.strategy {
+        Strategy::All => workers,
+        _ => 1,
+    };
+    let streams = u64::from(mux.streams).saturating_mul(STREAM_BYTES);
+    queue
+        .saturating_add(mux.unacked_bytes.bytes())
+        .saturating_mul(PINNED_TIMES)
+        .saturating_mul(lanes)
+        .saturating_add(workers.saturating_mul(streams.saturating_add(2 * SESSION_BYTES)))
 }
 
 fn listener_bytes(listener: &ListenerOptions) -> u64 {
@@ -124,7 +150,7 @@ fn listener_bytes(listener: &ListenerOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outputs::options::{NullOptions, OutputKind, OutputOptions};
+    use crate::outputs::options::{MuxOptions, NullOptions};
     use crate::units::ByteSize;
 
     #[test]
@@ -145,6 +171,12 @@ mod tests {
             sessions_max: 2,
             ..plain.clone()
         };
+        let mux = MuxOptions {
+            workers: vec![crate::units::Endpoint::tcp("a", 1); 3],
+            streams: 4,
+            unacked_bytes: ByteSize(7),
+            ..MuxOptions::default()
+        };
         let null = OutputOptions::new(OutputKind::Null(NullOptions {}));
         let config = Config {
             listener: vec![listener, plain, sessions],
@@ -157,6 +189,17 @@ mod tests {
                     queue_bytes: ByteSize(10),
                     ..null
                 },
+                OutputOptions {
+                    queue_bytes: ByteSize(5),
+                    ..OutputOptions::new(OutputKind::Mux(mux.clone()))
+                },
+                OutputOptions {
+                    queue_bytes: ByteSize(5),
+                    ..OutputOptions::new(OutputKind::Mux(MuxOptions {
+                        strategy: Strategy::All,
+                        ..mux
+                    }))
+                },
             ],
             ..Config::default()
         };
@@ -168,8 +211,8 @@ mod tests {
                 + 2 * 3 * (2 * (mib + 262_144) + 16384)
                 + 2 * (33 * mib + 262_144)
         );
-        assert_eq!(bound.outputs, 4040);
-        assert_eq!(bound.process, 64 * mib + 1000 * 2048);
+        assert_eq!(bound.outputs, 4040 + 48 + 3 * 48 + 2 * 3 * 6 * mib);
+        assert_eq!(bound.process, 104 * mib + 1000 * 2048);
         assert_eq!(bound.connections, 9);
         assert_eq!(
             bound.total(),

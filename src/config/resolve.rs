@@ -72,6 +72,9 @@ impl Config {
             match &mut output.kind {
                 OutputKind::File(file) => file.path = expand(&file.path, &folder),
                 OutputKind::Dnstap(dnstap) => place(&mut dnstap.to, &folder),
+                OutputKind::Mux(mux) => {
+                    mux.workers.iter_mut().for_each(|w| place(w, &folder));
+                }
                 OutputKind::Null(_) | OutputKind::Stdout(_) => {}
             }
         }

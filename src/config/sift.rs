@@ -15,7 +15,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::config::problem::Problem;
 use crate::config::{Config, suggest};
-use crate::outputs::options::{DnstapOptions, NullOptions, OutputKind, OutputOptions};
+use crate::outputs::options::{DnstapOptions, MuxOptions, NullOptions, OutputKind, OutputOptions};
 use crate::stages::options::{SampleOptions, StageOptions};
 use crate::transport::options::ListenerOptions;
 
@@ -49,6 +49,7 @@ fn required(kind: &str) -> &'static [&'static str] {
         "listener" => ListenerOptions::REQUIRED,
         "sample" => SampleOptions::REQUIRED,
         "dnstap" => DnstapOptions::REQUIRED,
+        "mux" => MuxOptions::REQUIRED,
         _ => &[],
     }
 }

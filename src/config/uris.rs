@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::config::problem::Problem;
 use crate::config::{Config, load, suggest};
 use crate::outputs::options::{
-    DnstapOptions, FileOptions, NullOptions, OutputKind, OutputOptions, StdoutOptions,
+    DnstapOptions, FileOptions, MuxOptions, NullOptions, OutputKind, OutputOptions, StdoutOptions,
 };
 use crate::transport::options::ListenerOptions;
 use crate::units::Endpoint;
@@ -78,7 +78,8 @@ impl Config {
     }
 }
 
-/// The listener of `--listen URI`: `unix:/path` or `tcp:host:port`, with settings after a `?`. Its socket is open to every
+/// The listener of `--listen URI`: `unix:/path` or `tcp:host:port`, for sessions `mux+` and one of them, with settings
+/// after a `?`. Its socket is open to every
 /// local user unless `?socket_mode=0660` says otherwise.
 ///
 /// # Errors
@@ -101,8 +102,8 @@ pub fn listener(uri: &str) -> Result<ListenerOptions, UriError> {
     read(&text, |config| config.listener.pop()).map_err(fail)
 }
 
-/// The output of `--output URI`: `null:`, `stdout:`, `stdout:json`, `file:/folder`, or `unix:/path` and
-/// `tcp:host:port` to forward to, with settings after a `?`.
+/// The output of `--output URI`: `null:`, `stdout:`, `stdout:json`, `file:/folder`, `unix:/path` and `tcp:host:port` to
+/// forward to, or `mux+tcp:host:port,host:port` and `mux+unix:/path,/path` for workers, with settings after a `?`.
 ///
 /// # Errors
 /// What is wrong with the URI or a setting.
@@ -132,8 +133,7 @@ pub fn output(uri: &str) -> Result<OutputOptions, UriError> {
     read(&text, |config| config.output.pop()).map_err(fail)
 }
 
-const OUTPUT_EXAMPLES: &str =
-    "write null:, stdout:, stdout:json, file:/folder, or unix:/path or tcp:host:port to forward to";
+const OUTPUT_EXAMPLES: &str = "write null:, stdout:, stdout:json, file:/folder, unix:/path or tcp:host:port to forward to, or mux+tcp:host:port,host:port for workers";
 
 fn output_kind(place: &str) -> Result<OutputKind, String> {
     let (scheme, rest) = place.split_once(':').unwrap_or((place, ""));
@@ -160,6 +160,15 @@ fn output_kind(place: &str) -> Result<OutputKind, String> {
             Ok(OutputKind::Dnstap(DnstapOptions {
                 to,
                 ..DnstapOptions::default()
+            }))
+        }
+        "mux+tcp" | "mux+unix" => {
+            let carrier = scheme.trim_start_matches("mux+");
+            let worker = |place: &str| format!("{carrier}:{place}").parse();
+            let workers = rest.split(',').map(worker).collect::<Result<_, _>>();
+            Ok(OutputKind::Mux(MuxOptions {
+                workers: workers.map_err(|error| format!("{error}"))?,
+                ..MuxOptions::default()
             }))
         }
         "-" => Err("write stdout: for standard output".to_owned()),
@@ -192,7 +201,7 @@ fn document<T: Serialize>(list: &str, base: &T, settings: &str) -> Result<String
         let (key, value) = setting
             .split_once('=')
             .ok_or_else(|| format!("\"{setting}\" is not a setting: write key=value"))?;
-        if key == "type" || key == "uri" || key == "to" {
+        if matches!(key, "type" | "uri" | "to" | "workers") {
             return Err(format!("`{key}` is what stands before the ?"));
         }
         let text = || toml::Value::String(value.to_owned());
@@ -282,6 +291,15 @@ mod tests {
         assert_eq!(
             kind("file:/x y?format=json&rotate_size=1MiB&sync=true"),
             OutputKind::File(file)
+        );
+        let mux = MuxOptions {
+            workers: vec![Endpoint::tcp("a", 1), Endpoint::tcp("::1", 2)],
+            strategy: crate::outputs::options::Strategy::LeastLoaded,
+            ..MuxOptions::default()
+        };
+        assert_eq!(
+            kind("mux+tcp:a:1,[::1]:2?strategy=least_loaded"),
+            OutputKind::Mux(mux)
         );
         let to = |to: Endpoint| DnstapOptions {
             to,

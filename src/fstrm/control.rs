@@ -5,11 +5,15 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::error::DecodeReason;
+use super::mark::Mark;
 use crate::wire::Reader;
 use crate::wire::index;
 
 /// The content type of dnstap.
 pub const CONTENT_TYPE_DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
+
+/// The content type of acknowledged delivery of dnstap; see [`mark`](super::mark).
+pub const CONTENT_TYPE_DNSTAP_ACK: &[u8] = b"protobuf:dnstap.Dnstap+ack";
 
 /// Octets a content type may have, inclusive; libfstrm's limit.
 pub const CONTENT_TYPE_LEN_MAX: usize = 256;
@@ -24,6 +28,9 @@ pub struct ContentType(Bytes);
 impl ContentType {
     /// The content type of dnstap, [`CONTENT_TYPE_DNSTAP`].
     pub const DNSTAP: Self = Self(Bytes::from_static(CONTENT_TYPE_DNSTAP));
+
+    /// The content type of acknowledged delivery of dnstap, [`CONTENT_TYPE_DNSTAP_ACK`].
+    pub const DNSTAP_ACK: Self = Self(Bytes::from_static(CONTENT_TYPE_DNSTAP_ACK));
 
     /// A content type of these octets.
     ///
@@ -79,6 +86,8 @@ pub enum ControlKind {
     Ready,
     /// 5: the receiver's answer to STOP.
     Finish,
+    /// One of acknowledged delivery; without a meaning on other streams.
+    Mark(Mark),
     /// Any other number: a later version's.
     Unknown(u32),
 }
@@ -93,6 +102,7 @@ impl ControlKind {
             Self::Stop => 3,
             Self::Ready => 4,
             Self::Finish => 5,
+            Self::Mark(mark) => mark.code(),
             Self::Unknown(code) => code,
         }
     }
@@ -106,6 +116,7 @@ impl ControlKind {
             Self::Stop => "STOP",
             Self::Ready => "READY",
             Self::Finish => "FINISH",
+            Self::Mark(mark) => mark.as_str(),
             Self::Unknown(_) => "UNKNOWN",
         }
     }
@@ -116,7 +127,7 @@ impl ControlKind {
             // An old golang-framestream repeats the type in STOP; harmless, so tolerated.
             Self::Accept | Self::Ready | Self::Stop => None,
             Self::Start => Some(1),
-            Self::Finish | Self::Unknown(_) => Some(0),
+            Self::Finish | Self::Mark(_) | Self::Unknown(_) => Some(0),
         }
     }
 }
@@ -181,9 +192,10 @@ impl Control {
         let mut reader = Reader::new(body);
         let kind = ControlKind::from(reader.u32().ok_or(DecodeReason::ControlTooShort)?);
         let mut content_types = Vec::new();
-        if let ControlKind::Unknown(_) = kind {
+        if let ControlKind::Unknown(code) = kind {
+            let mark = Mark::parse(code, reader.rest());
             return Ok(Self {
-                kind,
+                kind: mark.map_or(kind, ControlKind::Mark),
                 content_types,
             });
         }
@@ -220,10 +232,18 @@ impl Control {
             .iter()
             .map(|t| 8 + t.as_bytes().len())
             .sum();
+        let fields = match self.kind {
+            ControlKind::Mark(mark) => mark.fields_len(),
+            _ => fields,
+        };
         out.reserve(12 + fields);
         out.extend_from_slice(&0u32.to_be_bytes());
         out.extend_from_slice(&wire_len(4 + fields).to_be_bytes());
         out.extend_from_slice(&self.kind.code().to_be_bytes());
+        if let ControlKind::Mark(mark) = self.kind {
+            mark.encode_fields(out);
+            return;
+        }
         for content_type in &self.content_types {
             out.extend_from_slice(&FIELD_CONTENT_TYPE.to_be_bytes());
             out.extend_from_slice(&wire_len(content_type.as_bytes().len()).to_be_bytes());

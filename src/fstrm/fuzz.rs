@@ -214,7 +214,7 @@ pub fn handshake(input: &[u8]) {
                         );
                     }
                     Ok(Action::Started) => assert!(receiver.streaming()),
-                    Ok(Action::Ignored(_) | Action::Stopped { reply: None }) => {}
+                    Ok(Action::Ignored(_) | Action::Mark(_) | Action::Stopped { reply: None }) => {}
                     Err(_) => break,
                 }
             }

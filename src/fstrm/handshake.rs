@@ -11,6 +11,7 @@ use super::detect::sniff;
 use super::end::End;
 use super::error::FirstOctets;
 use super::error::HandshakeError;
+use super::mark::Mark;
 
 /// Which dialects a receiver takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -59,10 +60,12 @@ pub enum Action {
     Started,
     /// Nothing to do but to count it.
     Ignored(ControlKind),
+    /// A mark of the sender on an acknowledged stream.
+    Mark(Mark),
     /// STOP: the stream is complete. Write the reply (FINISH) at once where there is one, then close. Whatever the peer
     /// sends after it is not data.
     Stopped {
-        /// FINISH in a bidirectional stream.
+        /// FINISH in a bidirectional stream. On an acknowledged one it is due when every frame is taken.
         reply: Option<Control>,
     },
 }
@@ -161,6 +164,10 @@ impl Receiver {
     /// [`HandshakeError`] when the stream cannot go on: close it. There is nothing to answer.
     pub fn on_control(&mut self, control: &Control) -> Result<Action, HandshakeError> {
         match (self.state, control.kind, self.mode) {
+            (State::Streaming(_), ControlKind::Mark(mark), _) if self.acknowledged() => {
+                Ok(Action::Mark(mark))
+            }
+            (_, kind @ ControlKind::Mark(_), _) => Ok(Action::Ignored(kind)),
             // Numbers without a meaning are left to later versions of the protocol.
             (_, kind @ ControlKind::Unknown(_), _) | (State::Done(_), kind, _) => {
                 Ok(Action::Ignored(kind))
@@ -178,10 +185,11 @@ impl Receiver {
                 got,
             }),
             (State::Streaming(dialect), ControlKind::Stop, _) => {
+                let due = dialect == Dialect::Bidirectional && !self.acknowledged();
                 self.state = State::Done(dialect);
                 let finish = || Control::plain(ControlKind::Finish);
                 Ok(Action::Stopped {
-                    reply: (dialect == Dialect::Bidirectional).then(finish),
+                    reply: due.then(finish),
                 })
             }
             (State::Streaming(_), kind, _) => Ok(Action::Ignored(kind)),
@@ -246,6 +254,13 @@ impl Receiver {
         self.content_type.as_ref()
     }
 
+    /// Whether the sender waits for marks: see [`mark`](super::mark).
+    #[must_use]
+    pub fn acknowledged(&self) -> bool {
+        self.content_type.as_ref() == Some(&ContentType::DNSTAP_ACK)
+            && self.dialect() == Some(Dialect::Bidirectional)
+    }
+
     fn on_ready(&mut self, control: &Control) -> Result<Action, HandshakeError> {
         let chosen = negotiate(&self.ours, &control.content_types)?;
         self.content_type.clone_from(&chosen);
@@ -273,7 +288,12 @@ fn negotiate(
     theirs: &[ContentType],
 ) -> Result<Option<ContentType>, HandshakeError> {
     if ours.is_empty() || theirs.is_empty() {
-        return Ok(ours.first().or_else(|| theirs.first()).cloned());
+        // Who names no type has not heard of acknowledgement.
+        let plain = |types: &[ContentType]| {
+            let plain = types.iter().find(|t| **t != ContentType::DNSTAP_ACK);
+            plain.cloned()
+        };
+        return Ok(plain(ours).or_else(|| plain(theirs)));
     }
     match ours.iter().find(|t| theirs.contains(t)) {
         Some(common) => Ok(Some(common.clone())),
@@ -292,6 +312,8 @@ pub enum SenderAction {
     Start(Control),
     /// Nothing to do but to count it.
     Ignored(ControlKind),
+    /// A mark of the receiver; it means something on an acknowledged stream alone.
+    Mark(Mark),
     /// FINISH: the receiver has everything. Close.
     Finished,
 }
@@ -390,6 +412,7 @@ impl Sender {
     pub fn on_control(&mut self, control: &Control) -> Result<SenderAction, HandshakeError> {
         match (self.state, control.kind) {
             (_, kind @ ControlKind::Unknown(_)) => Ok(SenderAction::Ignored(kind)),
+            (_, ControlKind::Mark(mark)) => Ok(SenderAction::Mark(mark)),
             (SenderState::AwaitAccept, ControlKind::Accept) => {
                 let chosen = negotiate(&self.ours, &control.content_types)?;
                 self.state = SenderState::Streaming;

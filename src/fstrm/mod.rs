@@ -15,7 +15,7 @@
 //!   unidirectional                        START →   data* →   STOP →             (also the layout of a .fstrm file)
 //!   raw                                             data* →
 //! ```
-//! DNS-collector's senders may compress each data frame by itself ([`compress`]); control frames stay plain.
+//! With [`mark`] the receiver also says which frames its outputs have taken. DNS-collector's senders may compress each data frame by itself ([`compress`]); control frames stay plain.
 //!
 //! # The unit is the run
 //! A *run* is a number of whole data frames one after another, exactly as on the wire. [`Decoder::next`] finds the
@@ -46,7 +46,7 @@
 //!         }
 //!         Item::Skipped { .. } => { receiver.on_data()?; }
 //!         Item::Control(control) => match receiver.on_control(&control)? {
-//!             Action::Reply(_) | Action::Started | Action::Ignored(_) => {}
+//!             Action::Reply(_) | Action::Started | Action::Mark(_) | Action::Ignored(_) => {}
 //!             Action::Stopped { .. } => break,
 //!         },
 //!     }
@@ -68,6 +68,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod handshake;
+pub mod mark;
 mod pool;
 
 pub use self::buffer::BufOptions;
@@ -80,6 +81,7 @@ pub use self::compress::Compressor;
 pub use self::compress::Decompressor;
 pub use self::compress::Inner;
 pub use self::control::CONTENT_TYPE_DNSTAP;
+pub use self::control::CONTENT_TYPE_DNSTAP_ACK;
 pub use self::control::CONTENT_TYPE_LEN_MAX;
 pub use self::control::ContentType;
 pub use self::control::ContentTypeTooLong;
@@ -107,4 +109,6 @@ pub use self::handshake::Mode;
 pub use self::handshake::Receiver;
 pub use self::handshake::Sender;
 pub use self::handshake::SenderAction;
+pub use self::mark::BatchId;
+pub use self::mark::Mark;
 pub use self::pool::BufPool;

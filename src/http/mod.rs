@@ -143,6 +143,20 @@ impl Pages {
         text
     }
 
+    /// What keeps outputs from their work, a line each.
+    pub fn notes(&self) -> String {
+        let line = |lane: &Lane, note| format!("output {}: {note}\n", lane.name);
+        let lanes = self.0.lanes.iter();
+        lanes
+            .flat_map(|lane| {
+                lane.health()
+                    .lines()
+                    .into_iter()
+                    .map(move |n| line(lane, n))
+            })
+            .collect()
+    }
+
     /// Whether frames are taken: every listener is bound (the pages exist only then) and we are not stopping.
     pub fn ready(&self) -> bool {
         self.0.signal.phase() == Phase::Running
@@ -176,9 +190,12 @@ async fn index() -> impl IntoResponse {
 
 async fn readyz(State(pages): State<Pages>) -> impl IntoResponse {
     if pages.ready() {
-        (StatusCode::OK, "ready\n")
+        (StatusCode::OK, format!("ready\n{}", pages.notes()))
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("draining\n{}", pages.notes()),
+        )
     }
 }
 

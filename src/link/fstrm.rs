@@ -16,8 +16,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::fstrm::compress::{CompressError, Compression, Decompressor};
 use crate::fstrm::{
-    Action, BufOptions, BufPool, ContentType, Control, Data, DecodeError, Decoder, Dialect, End,
-    FrameBuf, Frames, HandshakeError, Item, Limits, Mode, Oversize, Receiver, View,
+    Action, BatchId, BufOptions, BufPool, ContentType, Control, ControlKind, Data, DecodeError,
+    Decoder, Dialect, End, FrameBuf, Frames, HandshakeError, Item, Limits, Mark, Mode, Oversize,
+    Receiver, View,
 };
 
 /// Reads that came back nearly empty before a connection goes back to its small buffer.
@@ -76,9 +77,17 @@ pub enum Event {
         /// Its bytes on the wire.
         wire_bytes: usize,
     },
+    /// On an acknowledged stream: so many data frames follow, which are this batch.
+    Batch {
+        /// Its name.
+        id: BatchId,
+        /// Its data frames.
+        frames: u32,
+    },
     /// A control frame out of place, or data after STOP.
     Ignored,
-    /// STOP came and FINISH, where it is due, has been written. Nothing more follows.
+    /// STOP came and FINISH, where it is due, has been written. Nothing more follows. On an acknowledged stream it is due
+    /// when everything is taken: see [`Link::finish`].
     Stopped,
     /// The peer has closed.
     Eof(End),
@@ -250,10 +259,47 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
     /// As [`Link::next`]; there is nobody left to tell.
     pub async fn finish_early(&mut self) -> Result<(), LinkError> {
         if self.receiver.dialect() == Some(Dialect::Bidirectional) && !self.receiver.stopped() {
-            Control::plain(crate::fstrm::ControlKind::Finish).encode(&mut self.outbox);
+            Control::plain(ControlKind::Finish).encode(&mut self.outbox);
         }
         self.write_outbox().await?;
         Ok(self.io.shutdown().await?)
+    }
+
+    /// Whether the sender waits to hear what is taken.
+    pub fn acknowledged(&self) -> bool {
+        self.receiver.acknowledged()
+    }
+
+    /// Tells the sender that so many frames of the stream are taken. Goes out with the next write, at the latest in
+    /// [`Link::flush`].
+    pub fn taken(&mut self, frames: u64) {
+        self.mark(Mark::Taken(frames));
+    }
+
+    /// Asks the sender to send no more and to stop. Goes out as [`Link::taken`].
+    pub fn leave(&mut self) {
+        self.mark(Mark::Leave);
+    }
+
+    /// FINISH after everything of an acknowledged stream is taken. Goes out as [`Link::taken`].
+    pub fn finish(&mut self) {
+        if self.acknowledged() {
+            Control::plain(ControlKind::Finish).encode(&mut self.outbox);
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if self.acknowledged() {
+            Control::plain(ControlKind::Mark(mark)).encode(&mut self.outbox);
+        }
+    }
+
+    /// Writes what the sender is to be told. Cancel-safe.
+    ///
+    /// # Errors
+    /// The peer does not take it.
+    pub async fn flush(&mut self) -> Result<(), LinkError> {
+        self.write_outbox().await
     }
 
     /// Closes our direction, so that all that was written arrives before the close.
@@ -383,10 +429,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             }
             Action::Started => {
                 self.started = true;
+                if self.receiver.acknowledged() {
+                    // The frames of a batch are counted, so each is taken for what it is.
+                    self.payloads = Payloads::Plain;
+                }
                 let dialect = self.receiver.dialect().unwrap_or(Dialect::Unidirectional);
                 Ok(Some(Event::Started { dialect }))
             }
-            Action::Ignored(_) => Ok(Some(Event::Ignored)),
+            Action::Mark(Mark::Batch { id, frames }) => Ok(Some(Event::Batch { id, frames })),
+            Action::Mark(_) | Action::Ignored(_) => Ok(Some(Event::Ignored)),
             Action::Stopped { reply } => {
                 if let Some(reply) = reply {
                     reply.encode(&mut self.outbox);

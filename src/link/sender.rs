@@ -138,7 +138,8 @@ impl Failure {
         }
     }
 
-    fn of_dial(error: &io::Error) -> Self {
+    /// The reason of a connection that could not be made.
+    pub fn of_dial(error: &io::Error) -> Self {
         match error.kind() {
             // A Unix listener whose backlog is full says EAGAIN at once.
             io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock => Self::Refused,
@@ -159,7 +160,8 @@ pub struct SendError {
 }
 
 impl SendError {
-    fn new(failure: Failure, text: impl Into<String>) -> Self {
+    /// With a text for people.
+    pub fn new(failure: Failure, text: impl Into<String>) -> Self {
         Self {
             failure,
             text: text.into(),
@@ -363,6 +365,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         // The peer may have closed already: FINISH is all we wanted.
         let _ = self.io.shutdown().await;
         Ok(Farewell::Finished)
+    }
+
+    /// Writes STOP, after which [`poll_peer`](Self::poll_peer) gives what comes until FINISH. For those who have something
+    /// to hear in between; the others use [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// [`SendError`] when the connection is lost.
+    pub async fn begin_stop(&mut self) -> Result<(), SendError> {
+        if let Some(stop) = self.machine.stop() {
+            let limit = self.options.write_timeout;
+            match within(limit, self.io.write_all(&stop.to_bytes())).await {
+                Some(written) => written?,
+                None => return Err(SendError::new(Failure::WriteTimeout, "STOP finds no room")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection, to write data frames on. Whoever writes a part of a frame has to write the rest.
+    pub const fn io_mut(&mut self) -> &mut S {
+        &mut self.io
+    }
+
+    /// What the receiver says next.
+    ///
+    /// # Errors
+    /// [`SendError`] when nothing more will come, or what comes is no answer.
+    pub fn poll_peer(&mut self, cx: &mut Context<'_>) -> Poll<Result<SenderAction, SendError>> {
+        self.poll_control(cx)
     }
 
     async fn control(&mut self) -> Result<SenderAction, SendError> {

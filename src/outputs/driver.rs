@@ -9,6 +9,7 @@
 //! It takes at most [`BUDGET_BYTES`] out of the queue at a time, so beyond the queue's limit an output holds little, and the
 //! queue's policy decides as soon as the place is slow. Each write is settled with one posting.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::ids::OutputId;
 use crate::link::outbox::Outbox;
 use crate::outputs::encode::Encoder;
 use crate::outputs::sink::{Ending, Sink, Wrote};
+use crate::pipeline::acks::Receipt;
 use crate::pipeline::batch::Batch;
 use crate::pipeline::ledger::{Ledger, OutputDrop};
 use crate::pipeline::queue::Queue;
@@ -51,10 +53,72 @@ pub struct Driver {
     /// Frames of the batch that is being encoded: they are in neither `batches` nor `outbox`.
     encoding: u64,
     outbox: Outbox,
+    receipts: Receipts,
     /// When the oldest chunk in the outbox has waited long enough for others.
     flush_at: Option<Instant>,
     /// The place is gone for good.
     ended: bool,
+}
+
+/// The receipts of what is in the outbox, or was written and is not safe yet.
+#[derive(Default)]
+struct Receipts {
+    /// The frames that each stands for, counted over everything that was ever put into the outbox; oldest first.
+    held: VecDeque<(std::ops::Range<u64>, Receipt)>,
+    /// Frames ever put into the outbox, and taken out of it.
+    pushed: u64,
+    done: u64,
+}
+
+impl Receipts {
+    /// `frames` of a batch with this receipt were put into the outbox.
+    fn push(&mut self, frames: u64, receipt: Option<&Receipt>) {
+        let from = self.pushed;
+        self.pushed += frames;
+        if let Some(receipt) = receipt {
+            self.held.push_back((from..self.pushed, receipt.clone()));
+        }
+    }
+
+    /// Whether some stand for frames that are all done.
+    fn ready(&self) -> bool {
+        self.held
+            .front()
+            .is_some_and(|(frames, _)| frames.end <= self.done)
+    }
+
+    /// Drops those whose frames are all done.
+    fn release(&mut self) {
+        while self.ready() {
+            self.held.pop_front();
+        }
+    }
+
+    /// `frames` more were taken out of the outbox without being written.
+    fn lose(&mut self, frames: u64) {
+        self.done += frames;
+        let done = self.done;
+        let lost = self
+            .held
+            .iter()
+            .take_while(|(f, _)| f.start < done || f.end <= done);
+        lost.for_each(|(_, receipt)| receipt.lose());
+        self.release();
+    }
+
+    /// Those whose frames are all done are lost all the same.
+    fn lose_ready(&mut self) {
+        let done = self.done;
+        let ready = self.held.iter().take_while(|(f, _)| f.end <= done);
+        ready.for_each(|(_, receipt)| receipt.lose());
+        self.release();
+    }
+
+    /// All of them are lost.
+    fn lose_all(&mut self) {
+        self.done = self.pushed;
+        self.held.drain(..).for_each(|(_, receipt)| receipt.lose());
+    }
 }
 
 /// What a driver is made of.
@@ -107,6 +171,7 @@ impl Driver {
             batches: Vec::new(),
             encoding: 0,
             outbox: Outbox::new(),
+            receipts: Receipts::default(),
             flush_at: None,
             ended: false,
         }
@@ -181,14 +246,22 @@ impl Driver {
         while let Some(batch) = self.batches.pop() {
             let frames = batch.frame_count() as u64;
             if self.ended {
+                batch.lose();
                 self.ledger.dropped(self.id, OutputDrop::WriteError, frames);
                 continue;
             }
             self.encoding = frames;
+            let before = self.outbox.frames();
             let bad = self.encoder.encode(&batch, &mut self.outbox);
             self.encoding = 0;
+            if batch.receipt().is_some() {
+                self.sink.answers();
+            }
+            let pushed = self.outbox.frames().saturating_sub(before);
+            self.receipts.push(pushed, batch.receipt());
             self.ledger.dropped(self.id, OutputDrop::Unencodable, bad);
         }
+        self.answer();
         let gather = self.sink.gather();
         if self.outbox.len_bytes() < gather.bytes
             && self.flush_at.is_none()
@@ -219,18 +292,41 @@ impl Driver {
                 () = aborting(signal) => None,
                 wrote = sink.write(outbox) => Some(wrote),
             };
-            self.ledger.delivered(self.id, self.outbox.take_delivered());
+            let delivered = self.outbox.take_delivered();
+            self.ledger.delivered(self.id, delivered);
+            self.receipts.done += delivered;
+            self.answer();
             match wrote {
                 None => return,
                 Some(Wrote::Progress) => {}
                 Some(Wrote::Failed(frames)) => {
+                    self.receipts.lose(frames);
                     self.ledger.dropped(self.id, OutputDrop::WriteError, frames)
                 }
                 Some(Wrote::Ended) => {
                     self.ended = true;
                     let frames = self.outbox.give_up();
+                    self.receipts.lose_all();
                     self.ledger.dropped(self.id, OutputDrop::WriteError, frames);
                 }
+            }
+        }
+    }
+
+    /// Lets those know who wait for frames that are written now.
+    fn answer(&mut self) {
+        if !self.receipts.ready() {
+            return;
+        }
+        match self.sink.secure() {
+            Ok(()) => self.receipts.release(),
+            // After a sync that failed the system has forgotten what it could not write, so trying again proves nothing.
+            Err(error) => {
+                warn!(
+                    output = &*self.name,
+                    "written, but not safe, and not acknowledged: {error}"
+                );
+                self.receipts.lose_ready();
             }
         }
     }
@@ -258,7 +354,12 @@ impl Driver {
     /// Closes the queue and counts everything that is here as lost in the shutdown.
     fn give_up(&mut self) {
         self.queue.close();
-        self.ledger.delivered(self.id, self.outbox.take_delivered());
+        let delivered = self.outbox.take_delivered();
+        self.ledger.delivered(self.id, delivered);
+        self.receipts.done += delivered;
+        self.answer();
+        self.receipts.lose_all();
+        self.batches.iter().for_each(Batch::lose);
         let received: u64 = self.batches.drain(..).map(|b| b.frame_count() as u64).sum();
         let lost = received
             + std::mem::take(&mut self.encoding)

@@ -27,9 +27,10 @@ use crate::link::sender::SenderOptions;
 use crate::outputs::container::Container;
 use crate::outputs::driver::{Driver, DriverParts};
 use crate::outputs::encode::Encoder;
+use crate::outputs::mux::{MuxOutput, MuxParts};
 use crate::outputs::options::{
-    DnstapOptions, FileOptions, ForwardMode, OutputKind, OutputOptions, QueuePolicy,
-    SendCompression,
+    DnstapOptions, FileOptions, ForwardMode, MuxOptions, OutputKind, OutputOptions, QueuePolicy,
+    SendCompression, Strategy,
 };
 use crate::outputs::sink::file::compress::Compression;
 use crate::outputs::sink::file::finish::FinishOptions;
@@ -42,10 +43,12 @@ use crate::pipeline::ledger::Ledger;
 use crate::pipeline::queue::{Policy, Queue, QueueLimits};
 use crate::shutdown::Signal;
 use crate::telemetry::Telemetry;
+use crate::units::Endpoint;
 
 pub mod container;
 pub mod driver;
 pub mod encode;
+pub mod mux;
 pub mod options;
 pub mod sink;
 
@@ -76,7 +79,42 @@ pub struct OutputParts {
     /// What connections put batches into.
     pub lane: Lane,
     /// What takes them out; an inline output needs none.
-    pub driver: Option<Driver>,
+    pub driver: Option<Runner>,
+}
+
+/// What runs an output with a queue.
+#[derive(Debug)]
+pub enum Runner {
+    /// An encoder and a sink.
+    Driver(Driver),
+    /// Workers.
+    Mux(MuxOutput),
+}
+
+impl Runner {
+    /// Whether it belongs on a thread of its own; see [`Driver::blocking`].
+    pub fn blocking(&self) -> bool {
+        match self {
+            Self::Driver(driver) => driver.blocking(),
+            Self::Mux(_) => false,
+        }
+    }
+
+    /// The output's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Driver(driver) => driver.name(),
+            Self::Mux(output) => output.name(),
+        }
+    }
+
+    /// Runs until the queue is closed and everything in it is delivered, or until the process aborts.
+    pub async fn run(self) {
+        match self {
+            Self::Driver(driver) => driver.run().await,
+            Self::Mux(output) => output.run().await,
+        }
+    }
 }
 
 /// An output that cannot be built: the text says which, why, and where.
@@ -118,17 +156,49 @@ struct Pair {
     blocking: bool,
 }
 
+/// Builds what an entry of the configuration stands for: an output, or with strategy `all` one for each worker.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_all(
+    options: &OutputOptions,
+    ctx: &OutputContext,
+) -> Result<Vec<OutputParts>, OutputError> {
+    match &options.kind {
+        OutputKind::Mux(o) if o.strategy == Strategy::All => {
+            let one = |(n, worker): (usize, &Endpoint)| {
+                let mux = MuxOptions {
+                    workers: vec![worker.clone()],
+                    strategy: Strategy::RoundRobin,
+                    ..o.clone()
+                };
+                let options = OutputOptions {
+                    name: format!("{}.{}", name_of(options), n + 1),
+                    kind: OutputKind::Mux(mux),
+                    ..options.clone()
+                };
+                build(&options, ctx)
+            };
+            o.workers.iter().enumerate().map(one).collect()
+        }
+        _ => Ok(vec![build(options, ctx)?]),
+    }
+}
+
+fn name_of(options: &OutputOptions) -> &str {
+    match options.name.as_str() {
+        "" => options.kind.type_name(),
+        name => name,
+    }
+}
+
 /// Builds an output and opens its account in the ledger.
 ///
 /// # Errors
 /// [`OutputError`] when its place cannot be prepared: the folder of a file output cannot be made. A collector that is not
 /// there is no error; the output goes on trying.
 pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts, OutputError> {
-    let name = if options.name.is_empty() {
-        options.kind.type_name()
-    } else {
-        &options.name
-    };
+    let name = name_of(options);
     let meter = Meter::new(&ctx.telemetry, name);
     let pair = match &options.kind {
         OutputKind::Null(_) => {
@@ -173,11 +243,37 @@ pub fn build(options: &OutputOptions, ctx: &OutputContext) -> Result<OutputParts
                 blocking: false,
             }
         }
+        OutputKind::Mux(o) => return Ok(with_workers(name, options, o, ctx, meter)),
     };
     Ok(with_queue(name, options, ctx, pair))
 }
 
-fn with_queue(name: &str, options: &OutputOptions, ctx: &OutputContext, pair: Pair) -> OutputParts {
+fn with_workers(
+    name: &str,
+    options: &OutputOptions,
+    o: &MuxOptions,
+    ctx: &OutputContext,
+    meter: Meter,
+) -> OutputParts {
+    let queue = queue(options);
+    let lane = Lane::queued(name, ctx.ledger.clone(), queue.clone());
+    let parts = MuxParts {
+        lane: &lane,
+        queue,
+        ledger: ctx.ledger.clone(),
+        telemetry: ctx.telemetry.clone(),
+        signal: ctx.signal.clone(),
+        meter,
+        backoff: Backoff::new(o.reconnect_min.0, o.reconnect_max.0, seed()),
+    };
+    let output = MuxOutput::new(o, parts);
+    OutputParts {
+        lane,
+        driver: Some(Runner::Mux(output)),
+    }
+}
+
+fn queue(options: &OutputOptions) -> Arc<Queue> {
     let limits = QueueLimits {
         bytes: options.queue_bytes.as_usize(),
         batches: usize::try_from(options.queue_batches).unwrap_or(usize::MAX),
@@ -187,7 +283,11 @@ fn with_queue(name: &str, options: &OutputOptions, ctx: &OutputContext, pair: Pa
             QueuePolicy::DropOldest => Policy::DropOldest,
         },
     };
-    let queue = Arc::new(Queue::new(limits));
+    Arc::new(Queue::new(limits))
+}
+
+fn with_queue(name: &str, options: &OutputOptions, ctx: &OutputContext, pair: Pair) -> OutputParts {
+    let queue = queue(options);
     let lane = Lane::queued(name, ctx.ledger.clone(), queue.clone());
     let driver = Driver::new(DriverParts {
         name: lane.name.clone(),
@@ -202,7 +302,7 @@ fn with_queue(name: &str, options: &OutputOptions, ctx: &OutputContext, pair: Pa
     });
     OutputParts {
         lane,
-        driver: Some(driver),
+        driver: Some(Runner::Driver(driver)),
     }
 }
 
@@ -241,13 +341,16 @@ fn file(
     FileSink::new(container, rotation, finish, ctx.signal.clone(), meter)
 }
 
-fn forward_options(o: &DnstapOptions) -> ForwardOptions {
-    // Two collectors started in the same nanosecond may share a step; no more is lost by it than that.
-    let seed = SystemTime::now()
+/// Two collectors started in the same nanosecond may share a step; no more is lost by it than that.
+fn seed() -> u64 {
+    SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(1, |d| {
             u64::from(d.subsec_nanos()) ^ u64::from(std::process::id()) << 32
-        });
+        })
+}
+
+fn forward_options(o: &DnstapOptions) -> ForwardOptions {
     ForwardOptions {
         to: o.to.clone(),
         sender: SenderOptions {
@@ -263,6 +366,6 @@ fn forward_options(o: &DnstapOptions) -> ForwardOptions {
             ..SenderOptions::default()
         },
         connect_timeout: o.connect_timeout.get().unwrap_or(CONNECT_TIMEOUT_MAX),
-        backoff: Backoff::new(o.reconnect_min.0, o.reconnect_max.0, seed),
+        backoff: Backoff::new(o.reconnect_min.0, o.reconnect_max.0, seed()),
     }
 }

@@ -77,11 +77,13 @@ pub enum OutputKind {
     File(FileOptions),
     /// Forwards to another dnstap collector.
     Dnstap(DnstapOptions),
+    /// Shares frames out among workers, over sessions of many streams.
+    Mux(MuxOptions),
 }
 
 impl OutputKind {
     /// The values of `type`.
-    pub const TYPES: &'static [&'static str] = &["null", "stdout", "file", "dnstap"];
+    pub const TYPES: &'static [&'static str] = &["null", "stdout", "file", "dnstap", "mux"];
 
     /// The value of `type`.
     pub const fn type_name(&self) -> &'static str {
@@ -90,6 +92,7 @@ impl OutputKind {
             Self::Stdout(_) => "stdout",
             Self::File(_) => "file",
             Self::Dnstap(_) => "dnstap",
+            Self::Mux(_) => "mux",
         }
     }
 }
@@ -244,6 +247,106 @@ impl Default for DnstapOptions {
             connect_timeout: Span::secs(5),
             handshake_timeout: Span::secs(5),
             write_timeout: Span::secs(30),
+            finish_timeout: Span::secs(2),
+        }
+    }
+}
+
+/// How a mux output shares frames out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Every entry of `workers` gets every frame. Each has a queue, an account and a name (`mux.1`, `mux.2`) of its own.
+    All,
+    /// Streams take turns, batch by batch.
+    #[default]
+    RoundRobin,
+    /// The stream with the least unwritten and then the least unacknowledged bytes gets the batch.
+    LeastLoaded,
+    /// Frames with the same key go to the same stream, in order.
+    Hash,
+}
+
+/// The key of [`Strategy::Hash`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HashBy {
+    /// The connection that a frame came over: nothing is decoded, and batches stay whole.
+    #[default]
+    Connection,
+    /// The dnstap identity.
+    Identity,
+    /// The client's address.
+    Client,
+    /// The client's network.
+    ClientNetwork,
+    /// The query name, whatever its letters' case.
+    Qname,
+    /// The registered domain of the query name, by the public suffix list that is built in.
+    RegisteredDomain,
+}
+
+/// Settings of the mux output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MuxOptions {
+    /// The workers: addresses, or names that may stand for many. Must be given in a file; the default stands in until then.
+    pub workers: Vec<Endpoint>,
+    /// How frames are shared out.
+    pub strategy: Strategy,
+    /// The key, with strategy `hash`.
+    pub by: HashBy,
+    /// Bits of an IPv4 address that are the client's network.
+    pub ipv4_prefix: u8,
+    /// Bits of an IPv6 address that are the client's network.
+    pub ipv6_prefix: u8,
+    /// Streams over the session to each worker.
+    pub streams: u32,
+    /// Offer acknowledged delivery. A worker that does not know it takes plain dnstap all the same.
+    pub acknowledge: bool,
+    /// Bytes that may be on their way to workers and not acknowledged.
+    pub unacked_bytes: ByteSize,
+    /// Time without any acknowledgement, or any progress of a write, after which a stream is given up.
+    pub ack_timeout: Span,
+    /// Silence after which a worker is asked whether it is there; it has as long to answer.
+    pub keepalive: Span,
+    /// How often names are resolved again.
+    pub resolve_interval: Span,
+    /// Wait before the first attempt to connect again.
+    pub reconnect_min: Span,
+    /// Longest wait between attempts.
+    pub reconnect_max: Span,
+    /// Time a connection may take to be made.
+    pub connect_timeout: Span,
+    /// Time a worker may take to answer READY.
+    pub handshake_timeout: Span,
+    /// Time to wait for FINISH after STOP, when nothing is left to be acknowledged.
+    pub finish_timeout: Span,
+}
+
+impl MuxOptions {
+    /// Keys that a file must give, since no default can be right.
+    pub const REQUIRED: &'static [&'static str] = &["workers"];
+}
+
+impl Default for MuxOptions {
+    fn default() -> Self {
+        Self {
+            workers: vec![Endpoint::tcp("127.0.0.1", 6001)],
+            strategy: Strategy::RoundRobin,
+            by: HashBy::Connection,
+            ipv4_prefix: 24,
+            ipv6_prefix: 56,
+            streams: 2,
+            acknowledge: true,
+            unacked_bytes: ByteSize::mib(64),
+            ack_timeout: Span::secs(60),
+            keepalive: Span::secs(5),
+            resolve_interval: Span::secs(30),
+            reconnect_min: Span::millis(100),
+            reconnect_max: Span::secs(10),
+            connect_timeout: Span::secs(5),
+            handshake_timeout: Span::secs(5),
             finish_timeout: Span::secs(2),
         }
     }

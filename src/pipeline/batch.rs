@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::fstrm::Frames;
 use crate::ids::ConnId;
+use crate::pipeline::acks::Receipt;
 
 /// Where a batch came from. One per connection, shared by all its batches.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub struct Batch {
     pub received: SystemTime,
     bytes: Bytes,
     frames: usize,
+    receipt: Option<Receipt>,
 }
 
 impl Batch {
@@ -42,6 +44,38 @@ impl Batch {
             received,
             bytes,
             frames,
+            receipt: None,
+        }
+    }
+
+    /// The same, whose sender is told when it is taken.
+    #[must_use]
+    pub fn with_receipt(mut self, receipt: Option<Receipt>) -> Self {
+        self.receipt = receipt;
+        self
+    }
+
+    /// What must be held until the frames are where they belong, if anybody wants to know.
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.receipt.as_ref()
+    }
+
+    /// The frames are lost; see [`Receipt::lose`].
+    pub fn lose(&self) {
+        if let Some(receipt) = &self.receipt {
+            receipt.lose();
+        }
+    }
+
+    /// Other frames of this batch, such as a part of it.
+    #[must_use]
+    pub fn part(&self, bytes: Bytes, frames: usize) -> Self {
+        Self {
+            origin: self.origin.clone(),
+            received: self.received,
+            bytes,
+            frames,
+            receipt: self.receipt.clone(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::fstrm::compress::CompressReason;
 use crate::fstrm::{Dialect, Frames};
 use crate::ids::{DropSlot, ListenerId};
 use crate::link::fstrm::{Event, Link, LinkError};
+use crate::pipeline::acks::{Account, Mismatch, Seen};
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::fan::Fan;
 use crate::pipeline::ledger::{Arrival, Ledger};
@@ -107,6 +108,22 @@ pub struct Closed {
 /// The reason of a connection that we ended because the process stops.
 pub const REASON_SHUTDOWN: &str = "shutdown";
 
+/// The sender of an acknowledged stream sent other frames than it announced.
+pub const REASON_MISMATCH: &str = "batch_mismatch";
+
+/// An output lost frames of an acknowledged stream, so it cannot be acknowledged any further.
+pub const REASON_NOT_TAKEN: &str = "not_taken";
+
+/// Where duplicates are counted.
+#[derive(Clone)]
+pub struct Duplicates(pub metrics::Counter);
+
+impl std::fmt::Debug for Duplicates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Duplicates")
+    }
+}
+
 /// What every connection of a listener is given.
 #[derive(Debug)]
 pub struct Shared {
@@ -118,6 +135,10 @@ pub struct Shared {
     pub slots: ListenerSlots,
     /// The read-ahead budget.
     pub read_ahead: Arc<ReadAhead>,
+    /// The batches of acknowledged streams that have come.
+    pub seen: Seen,
+    /// Where frames that came again are counted; in the ledger they are filtered.
+    pub duplicates: Duplicates,
 }
 
 /// One connection on its way through the pipeline.
@@ -130,6 +151,8 @@ pub struct Intake<S, G> {
     shared: Arc<Shared>,
     origin: Arc<Origin>,
     arrival: Arrival,
+    /// On an acknowledged stream.
+    account: Option<Account>,
     held: usize,
     frames: u64,
     bytes: u64,
@@ -160,6 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             shared,
             origin,
             arrival: Arrival::default(),
+            account: None,
             held: 0,
             frames: 0,
             bytes: 0,
@@ -174,6 +198,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
         let (mut reason, error) = self.stream(&mut signal).await;
         if reason == REASON_SHUTDOWN {
             reason = self.drain(&mut signal, refuse_more).await;
+        }
+        if reason == "clean" && self.account.is_some() {
+            reason = self.settle(&mut signal).await;
         }
         if let Some(mut link) = self.link.take() {
             // The peer may be gone; there is nobody to tell.
@@ -197,6 +224,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             let waiting = self.fan.backlog_bytes() > 0;
             self.note_backlog();
             let may_read = !waiting || self.shared.read_ahead.allows(self.held);
+            if let Err(error) = self.acknowledge().await {
+                return (error.reason(), Some(error));
+            }
+            if self.account.as_ref().is_some_and(Account::is_lost) {
+                return (REASON_NOT_TAKEN, None);
+            }
             let Some(link) = &mut self.link else {
                 return (REASON_SHUTDOWN, None);
             };
@@ -204,6 +237,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
                 biased;
                 () = signal.reached(Phase::Draining) => return (REASON_SHUTDOWN, None),
                 () = self.fan.room(), if waiting => None,
+                () = changed(self.account.as_ref()) => None,
                 event = link.next(), if may_read => Some(event),
             };
             if waiting {
@@ -223,16 +257,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
         signal: &mut Signal,
         refuse_more: impl Fn(&S) -> bool,
     ) -> &'static str {
-        let Some(link) = &self.link else {
+        let Some(link) = &mut self.link else {
             return REASON_SHUTDOWN;
         };
-        let told = refuse_more(link.io());
+        // On an acknowledged stream the sender is asked to stop, and does: nothing is guessed from silence.
+        let asked = link.acknowledged();
+        link.leave();
+        // A peer that does not hear it is found out by the next read.
+        let _ = link.flush().await;
+        let told = asked || refuse_more(link.io());
         let deadline = tokio::time::Instant::now() + DRAIN_MAX;
         let reason = loop {
             self.fan.retry();
             self.note_backlog();
             let waiting = self.fan.backlog_bytes() > 0;
             let may_read = !waiting || self.shared.read_ahead.allows(self.held);
+            let lost = self.account.as_ref().is_some_and(Account::is_lost);
+            if lost || self.acknowledge().await.is_err() {
+                break REASON_SHUTDOWN;
+            }
             let Some(link) = &mut self.link else {
                 break REASON_SHUTDOWN;
             };
@@ -240,6 +283,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
                 biased;
                 () = signal.reached(Phase::Aborting) => break REASON_SHUTDOWN,
                 event = link.next(), if may_read => event,
+                () = changed(self.account.as_ref()) => continue,
                 () = self.fan.room(), if waiting => continue,
                 () = tokio::time::sleep(QUIET_BEFORE_CLOSE), if !told && !waiting => break REASON_SHUTDOWN,
                 () = tokio::time::sleep_until(deadline), if !told => break REASON_SHUTDOWN,
@@ -251,10 +295,59 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
                 Step::Ended(..) => break REASON_SHUTDOWN,
             }
         };
-        if let Some(link) = &mut self.link {
+        if let Some(link) = &mut self.link
+            && !asked
+        {
             let _ = tokio::time::timeout(QUIET_BEFORE_CLOSE, link.finish_early()).await;
         }
         reason
+    }
+
+    /// Tells the sender what has been taken since it was told last.
+    async fn acknowledge(&mut self) -> Result<(), LinkError> {
+        let (Some(account), Some(link)) = (&mut self.account, &mut self.link) else {
+            return Ok(());
+        };
+        if let Some(taken) = account.news() {
+            link.taken(taken);
+            link.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// STOP came on an acknowledged stream: waits until everything of it is taken, tells the sender, and says FINISH.
+    async fn settle(&mut self, signal: &mut Signal) -> &'static str {
+        loop {
+            let clear = self.fan.retry();
+            self.note_backlog();
+            if let Err(error) = self.acknowledge().await {
+                return error.reason();
+            }
+            let Some(account) = &self.account else {
+                return REASON_SHUTDOWN;
+            };
+            if account.is_lost() {
+                return REASON_NOT_TAKEN;
+            }
+            if clear && account.is_settled() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                () = signal.reached(Phase::Aborting) => return REASON_SHUTDOWN,
+                () = account.changed() => {}
+                () = self.fan.room(), if !clear => {}
+            }
+        }
+        if let Err(error) = self.acknowledge().await {
+            return error.reason();
+        }
+        if let Some(link) = &mut self.link {
+            link.finish();
+            // The peer may be gone; it has been told what counts.
+            let _ = link.flush().await;
+        }
+        "clean"
     }
 
     /// Hands over what waits, until it is gone or the process gives up.
@@ -283,11 +376,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
     async fn on_event(&mut self, event: Result<Event, LinkError>) -> Step {
         match event {
             Ok(Event::Run { frames, wire_bytes }) => {
-                self.on_run(frames, wire_bytes);
+                if self.on_run(frames, wire_bytes).is_err() {
+                    return Step::Ended(REASON_MISMATCH, None);
+                }
                 // A sender that never pauses must not keep the others from their turn.
                 tokio::task::yield_now().await;
             }
+            Ok(Event::Batch { id, frames }) => {
+                if let Some(account) = &mut self.account
+                    && account.begin(id, frames).is_err()
+                {
+                    return Step::Ended(REASON_MISMATCH, None);
+                }
+            }
             Ok(Event::Skipped { len }) => {
+                // Sending it again would not make it smaller, so it counts as taken, here or as a duplicate.
+                if let Some(account) = &mut self.account
+                    && account.come(1).is_err()
+                {
+                    return Step::Ended(REASON_MISMATCH, None);
+                }
                 self.on_lost(self.shared.slots.oversized, u64::from(len) + 4)
             }
             Ok(Event::Undecompressed { error, wire_bytes }) => {
@@ -303,23 +411,43 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
         Step::Go
     }
 
-    fn on_started(&self, dialect: Dialect) {
-        tracing::debug!(dialect = dialect.as_str(), "stream started");
+    fn on_started(&mut self, dialect: Dialect) {
+        let acknowledged = self.link.as_ref().is_some_and(Link::acknowledged);
+        if acknowledged {
+            let number = self.origin.conn.number();
+            self.account = Some(Account::new(self.shared.seen.clone(), number));
+        }
+        tracing::debug!(dialect = dialect.as_str(), acknowledged, "stream started");
     }
 
-    fn on_run(&mut self, frames: usize, wire_bytes: usize) {
-        let Some(link) = &mut self.link else { return };
+    fn on_run(&mut self, frames: usize, wire_bytes: usize) -> Result<(), Mismatch> {
+        let Some(link) = &mut self.link else {
+            return Ok(());
+        };
+        let (mut receipt, mut duplicates, mut skip) = (None, 0, 0);
+        if let Some(account) = &mut self.account {
+            let coming = account.come(frames)?;
+            receipt = Some(coming.receipt);
+            duplicates = coming.duplicates as usize;
+            skip = Frames::new(link.run())
+                .take(duplicates)
+                .map(|payload| 4 + payload.len())
+                .sum();
+            self.shared.duplicates.0.increment(duplicates as u64);
+        }
         if self.frames == 0 {
             note_identity(link.run());
         }
         let received = SystemTime::now();
         let arrival = &mut self.arrival;
         arrival.dropped.clear();
-        (arrival.received, arrival.filtered, arrival.kept) = (0, 0, 0);
+        let had = duplicates as u64;
+        (arrival.received, arrival.filtered, arrival.kept) = (had, had, 0);
         arrival.bytes = wire_bytes as u64;
+        let fresh = link.run().get(skip..).unwrap_or_default();
         let kept = self
             .chain
-            .process(link.run(), frames, &self.origin, received, arrival);
+            .process(fresh, frames - duplicates, &self.origin, received, arrival);
         self.shared.ledger.arrive(self.shared.listener, arrival);
         self.frames += arrival.received;
         self.dropped += arrival.dropped.iter().map(|d| d.1).sum::<u64>();
@@ -327,15 +455,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
         let count = arrival.kept as usize;
         if !self.fan.keeps_bytes() {
             self.fan.deliver_inline(arrival.kept);
-            return;
+            return Ok(());
         }
         let bytes = match kept {
-            Kept::None => return,
-            Kept::All => link.take_run(),
+            Kept::None => return Ok(()),
+            _ if count == 0 => return Ok(()),
+            Kept::All => link.take_run().slice(skip..),
             Kept::Some(bytes) => bytes,
         };
-        self.fan
-            .push(&Batch::new(self.origin.clone(), received, bytes, count));
+        let batch = Batch::new(self.origin.clone(), received, bytes, count);
+        self.fan.push(&batch.with_receipt(receipt));
+        Ok(())
     }
 
     fn on_lost(&mut self, slot: DropSlot, bytes: u64) {
@@ -356,6 +486,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
 impl<S, G> Drop for Intake<S, G> {
     fn drop(&mut self) {
         self.shared.read_ahead.change(self.held, 0);
+    }
+}
+
+/// Waits for a change of the account; for ever where there is none.
+async fn changed(account: Option<&Account>) {
+    match account {
+        Some(account) => account.changed().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::ids::OutputId;
 use crate::pipeline::batch::Batch;
+use crate::pipeline::health::Health;
 use crate::pipeline::ledger::{Ledger, OutputDrop};
 use crate::pipeline::queue::{Push, Queue};
 
@@ -20,6 +21,7 @@ pub struct Lane {
     pub name: Arc<str>,
     ledger: Ledger,
     queue: Option<Arc<Queue>>,
+    health: Health,
 }
 
 impl Lane {
@@ -31,6 +33,7 @@ impl Lane {
             name: name.into(),
             ledger,
             queue: Some(queue),
+            health: Health::default(),
         }
     }
 
@@ -42,12 +45,18 @@ impl Lane {
             name: name.into(),
             ledger,
             queue: None,
+            health: Health::default(),
         }
     }
 
     /// Whether this lane needs the bytes after the call.
     pub fn keeps_bytes(&self) -> bool {
         self.queue.is_some()
+    }
+
+    /// What keeps the output from its work.
+    pub fn health(&self) -> &Health {
+        &self.health
     }
 
     /// The queue, unless the lane is inline.
@@ -80,6 +89,7 @@ impl Lane {
                 None
             }
             Push::Closed(batch) => {
+                batch.lose();
                 self.ledger
                     .dropped(self.id, OutputDrop::Shutdown, batch.frame_count() as u64);
                 None
@@ -90,6 +100,7 @@ impl Lane {
 
     /// Gives a batch up because the process stops.
     pub fn give_up(&self, batch: &Batch) {
+        batch.lose();
         self.ledger
             .dropped(self.id, OutputDrop::Shutdown, batch.frame_count() as u64);
     }

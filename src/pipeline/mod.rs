@@ -15,10 +15,12 @@
 //! * An output waits for its own place only. It never makes another output wait.
 //! * Every wait and every loss happens at a queue, in units of batches, so it can be counted exactly.
 //!
-//! Read [`batch`] first, then [`ledger`], [`queue`], [`stage`] and [`fan`].
+//! Read [`batch`] first, then [`ledger`], [`queue`], [`stage`] and [`fan`]; [`acks`] for how a sender hears what is taken.
 
+pub mod acks;
 pub mod batch;
 pub mod fan;
+pub mod health;
 pub mod intake;
 pub mod lane;
 pub mod ledger;

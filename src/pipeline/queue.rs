@@ -167,13 +167,14 @@ impl Queue {
         self.space.notify_waiters();
     }
 
-    /// Takes out what is queued and returns its number of frames; with [`Queue::close`] this ends the receiver.
+    /// Takes out what is queued, as lost, and returns its number of frames; with [`Queue::close`] this ends the receiver.
     pub fn abandon(&self) -> u64 {
         let mut state = self.state();
-        let frames = state.batches.iter().map(|b| b.frame_count() as u64).sum();
-        state.batches.clear();
+        let batches = std::mem::take(&mut state.batches);
         state.bytes = 0;
         drop(state);
+        batches.iter().for_each(Batch::lose);
+        let frames = batches.iter().map(|b| b.frame_count() as u64).sum();
         self.space.notify_waiters();
         frames
     }

@@ -447,7 +447,7 @@ async fn serve(
                 }
                 Item::Control(control) => match receiver.on_control(&control).unwrap() {
                     Action::Reply(reply) => stream.write_all(&reply.to_bytes()).await?,
-                    Action::Started | Action::Ignored(_) => {}
+                    Action::Started | Action::Mark(_) | Action::Ignored(_) => {}
                     Action::Stopped { reply } => {
                         got.lock().unwrap().stopped += 1;
                         if let Some(reply) = reply {

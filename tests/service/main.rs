@@ -13,6 +13,7 @@ mod admission;
 mod compression;
 mod connections;
 mod corpus;
+mod fan_out;
 mod finish;
 mod handshake;
 mod isolation;

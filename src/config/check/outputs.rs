@@ -4,9 +4,11 @@ use super::{Unread, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::format::{Format, Settings};
-use crate::outputs::options::{DnstapOptions, FileOptions, OutputKind, OutputOptions};
+use crate::outputs::options::{
+    DnstapOptions, FileOptions, HashBy, MuxOptions, OutputKind, OutputOptions, Strategy,
+};
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
-use crate::units::{ByteSize, Endpoint};
+use crate::units::{ByteSize, Endpoint, Span};
 
 pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
     if config.output.is_empty() && !unread.is("output") {
@@ -43,6 +45,7 @@ pub(super) fn check(config: &Config, unread: Unread<'_>, problems: &mut Vec<Prob
                 forward(dnstap, config, &place, problems)
             }
             OutputKind::Dnstap(_) => {}
+            OutputKind::Mux(mux) => workers(mux, config, unread, &place, problems),
         }
         let mut earlier = config.output.iter().enumerate().take(i);
         if let Some((j, _)) = earlier.find(|(_, other)| same_target(&other.kind, &output.kind)) {
@@ -160,15 +163,93 @@ fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut 
         problems.push(Problem::error(&to, what).fix("use an output of type \"mux\""));
     }
     target(&to, &dnstap.to, config, problems);
-    if dnstap.reconnect_min.is_off() {
+    reconnect(dnstap.reconnect_min, dnstap.reconnect_max, place, problems);
+}
+
+/// Most streams of a session that make sense; each takes 256 KiB at either end.
+const STREAMS_SENSIBLE: u32 = 64;
+
+fn workers(
+    mux: &MuxOptions,
+    config: &Config,
+    unread: Unread<'_>,
+    place: &str,
+    problems: &mut Vec<Problem>,
+) {
+    let key = |key: &str| format!("{place}.{key}");
+    let list = key("workers");
+    if mux.workers.is_empty() && !unread.is(&list) {
+        let what = "there is no worker, so nothing is delivered";
+        problems.push(Problem::error(&list, what).fix("name one, such as \"tcp:192.0.2.1:6001\""));
+    }
+    for (i, worker) in mux.workers.iter().enumerate() {
+        let at = format!("{list}[{i}]");
+        if unread.is(&at) || unread.is(&list) {
+            continue;
+        }
+        if worker.is_mux() {
+            let what = format!("{worker}: that there are sessions is known here");
+            problems.push(Problem::error(&at, what).fix("leave mux+ away"));
+        }
+        if let Some(j) = mux.workers.iter().take(i).position(|w| w == worker) {
+            let what = format!("{worker} is worker {} already", j + 1);
+            problems.push(Problem::error(&at, what).fix("name each worker once"));
+        }
+        target(&at, worker, config, problems);
+    }
+    let plain = MuxOptions::default();
+    let hashes = mux.strategy == Strategy::Hash;
+    let networks = hashes && mux.by == HashBy::ClientNetwork;
+    for (name, set, means) in [
+        ("by", mux.by != plain.by, hashes),
+        (
+            "ipv4_prefix",
+            mux.ipv4_prefix != plain.ipv4_prefix,
+            networks,
+        ),
+        (
+            "ipv6_prefix",
+            mux.ipv6_prefix != plain.ipv6_prefix,
+            networks,
+        ),
+    ] {
+        if set && !means {
+            let what = format!("`{name}` means nothing with this strategy and key");
+            let fix = "set `strategy` to \"hash\", and `by` for the prefixes to \"client_network\"";
+            problems.push(Problem::warning(key(name), what).fix(fix));
+        }
+    }
+    for (name, bits, most) in [
+        ("ipv4_prefix", mux.ipv4_prefix, 32),
+        ("ipv6_prefix", mux.ipv6_prefix, 128),
+    ] {
+        if bits > most {
+            let what = format!("an address has {most} bits");
+            problems.push(Problem::error(key(name), what).fix("the defaults are 24 and 56"));
+        }
+    }
+    if mux.streams == 0 || mux.streams > STREAMS_SENSIBLE {
+        let what = format!("a session with {} streams is of no use", mux.streams);
+        let fix = format!("use 1 to {STREAMS_SENSIBLE}; the default is 2");
+        problems.push(Problem::error(key("streams"), what).fix(fix));
+    }
+    if mux.unacked_bytes.is_zero() {
+        let what = "with 0 bytes on their way only one batch at a time would be sent";
+        problems.push(Problem::error(key("unacked_bytes"), what).fix("the default is \"64MiB\""));
+    }
+    reconnect(mux.reconnect_min, mux.reconnect_max, place, problems);
+}
+
+fn reconnect(min: Span, max: Span, place: &str, problems: &mut Vec<Problem>) {
+    if min.is_off() {
         let what = "without a wait a collector that is down would be tried without a pause";
         problems.push(
             Problem::error(format!("{place}.reconnect_min"), what).fix("the default is \"100ms\""),
         );
     }
-    if dnstap.reconnect_max < dnstap.reconnect_min {
+    if max < min {
         // The one that was changed is the one to look at.
-        let max_left_alone = dnstap.reconnect_max == DnstapOptions::default().reconnect_max;
+        let max_left_alone = max == DnstapOptions::default().reconnect_max;
         let set = if max_left_alone {
             "reconnect_min"
         } else {
@@ -176,7 +257,7 @@ fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut 
         };
         let what = format!(
             "the longest wait, {}, is shorter than the first, {}",
-            dnstap.reconnect_max, dnstap.reconnect_min
+            max, min
         );
         problems.push(
             Problem::error(format!("{place}.{set}"), what)

@@ -71,6 +71,17 @@ pub trait Sink: Send {
         Box::pin(std::future::pending())
     }
 
+    /// Somebody waits to hear which frames are where they belong: [`Sink::secure`] will be asked from now on.
+    fn answers(&mut self) {}
+
+    /// Makes what was written so safe as the settings promise, for those who wait to hear it. Blocks if it must.
+    ///
+    /// # Errors
+    /// It cannot be said to be safe.
+    fn secure(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// When [`Sink::tick`] wants to be called, with or without traffic.
     fn due(&self) -> Option<Instant> {
         None

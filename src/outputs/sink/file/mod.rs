@@ -62,6 +62,8 @@ pub struct FileSink {
     container: Container,
     rotation: Rotation,
     sync: bool,
+    /// Somebody waits to hear what is on the disk, so a file is synced before another is begun.
+    answers: bool,
     open: Option<Open>,
     finisher: Finisher,
     /// When to try a failed rotation again.
@@ -82,6 +84,8 @@ struct Open {
     size: u64,
     /// There may be bytes after `size` that must go before anything is written.
     torn: bool,
+    /// Written to since it was synced.
+    dirty: bool,
     begun: Instant,
 }
 
@@ -130,6 +134,7 @@ impl FileSink {
             container,
             rotation,
             sync: finish.sync,
+            answers: false,
             open: None,
             finisher: Finisher::start(finish, meter.clone())?,
             retry_at: None,
@@ -183,6 +188,7 @@ impl FileSink {
             path,
             size: 0,
             torn: false,
+            dirty: false,
             begun: Instant::now(),
         })
     }
@@ -202,6 +208,7 @@ impl FileSink {
                 Ok(n) => {
                     outbox.advance(n);
                     open.size += n as u64;
+                    open.dirty = true;
                     self.meter.wrote(n);
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -229,9 +236,29 @@ impl FileSink {
             self.failed("cannot end a file", &e);
             return;
         }
+        if self.sync && self.answers && self.sync_now().is_err() {
+            // As above. What is written stays unanswered until it is synced.
+            self.retry_at = Some(Instant::now() + RETRY);
+            return;
+        }
         if let Some(open) = self.open.take() {
             self.hand_over(open);
         }
+    }
+
+    /// Waits until what is in the file is on the disk.
+    fn sync_now(&mut self) -> io::Result<()> {
+        let Some(open) = self.open.as_mut().filter(|o| o.dirty) else {
+            return Ok(());
+        };
+        match open.file.sync_data() {
+            Ok(()) => open.dirty = false,
+            Err(e) => {
+                self.failed("cannot wait for the disk", &e);
+                return Err(e);
+            }
+        }
+        Ok(())
     }
 
     fn hand_over(&mut self, open: Open) {
@@ -288,6 +315,14 @@ fn take_back(open: &mut Open, outbox: &mut Outbox, error: io::Error) -> io::Erro
 }
 
 impl Sink for FileSink {
+    fn answers(&mut self) {
+        self.answers = true;
+    }
+
+    fn secure(&mut self) -> io::Result<()> {
+        if self.sync { self.sync_now() } else { Ok(()) }
+    }
+
     fn gather(&self) -> Gather {
         GATHER
     }
