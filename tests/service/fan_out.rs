@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tapflow::fstrm::Frames;
 use tapflow::units::Endpoint;
 
 use crate::support::frames::{Numbered, part_all};
@@ -214,5 +213,214 @@ async fn every_frame_is_acknowledged_by_one_of_three_workers_whatever_the_strate
                 "one name goes to one worker"
             );
         }
+    }
+}
+
+/// How long workers are harried, and how many frames are sent meanwhile: TAPFLOW_LONG=1 asks for the long form.
+fn harrying() -> (Duration, u64) {
+    match std::env::var_os("TAPFLOW_LONG") {
+        Some(_) => (Duration::from_secs(60), 1_000_000),
+        None => (Duration::from_secs(8), 150_000),
+    }
+}
+
+/// A number that looks random, the same in each run.
+fn next(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+/// A worker a second is killed, or stopped for a while, or told to leave, and started again, while frames come. Every frame
+/// is in the files in the end, and no more of them twice than the collector says it sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_are_killed_stopped_and_restarted_under_load_lose_no_frame() {
+    let (time, frames) = harrying();
+    let mut workers = Workers::start(3);
+    let collector = collector(&workers, &format!("{FAST}&strategy=least_loaded&streams=3"));
+    let to = collector.unix();
+    let pieces = 100;
+    let sender = tokio::spawn(async move {
+        let mut peer = Peer::bidirectional(&to).await;
+        let (numbered, piece, began) = (Numbered::new(), frames / pieces, Instant::now());
+        for n in 0..pieces {
+            for first in (n * piece..(n + 1) * piece).step_by(100) {
+                peer.send(&numbered.run(first..first + 100)).await;
+            }
+            // Spread over the time, so that whatever happens meets frames.
+            let at = began + time.mul_f64((n + 1) as f64 / pieces as f64);
+            tokio::time::sleep_until(at.into()).await;
+        }
+        peer.stop().await;
+    });
+    let (began, mut seed) = (Instant::now(), 88_172_645_463_325_252);
+    let mut done = Vec::new();
+    while began.elapsed() < time {
+        let (what, i) = (next(&mut seed) % 3, (next(&mut seed) >> 20) as usize % 3);
+        match what {
+            0 => {
+                workers.kill(i);
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                workers.restart(i);
+            }
+            1 => {
+                workers.worker(i).signal(Signal::STOP);
+                tokio::time::sleep(Duration::from_millis(900)).await;
+                workers.worker(i).signal(Signal::CONT);
+            }
+            _ => {
+                let leaves = workers.running[i].take().expect("it runs");
+                let (code, ledger, _) = leaves.terminate();
+                assert_eq!(
+                    (code, &ledger["closes"]),
+                    (Some(0), &true.into()),
+                    "{ledger}"
+                );
+                workers.restart(i);
+            }
+        }
+        done.push((["kill", "stop", "leave"][what as usize], i));
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    sender.await.expect("the sender is served to its end");
+    settled(&collector, frames);
+    let scrape = collector.scrape();
+    let again = scrape.sum("tapflow_worker_redelivered_frames_total", &[]) as u64;
+    let (code, ledger, lines) = collector.terminate();
+    assert_eq!(code, Some(0), "{lines:#?}");
+    assert_eq!(ledger["outputs"][0]["delivered"], frames, "{ledger}");
+    let files = workers.finish(&Numbered::new());
+    let counts = counts(&files, frames);
+    let twice: u64 = counts.values().map(|n| n - 1).sum();
+    println!("{done:?}: {frames} frames, {again} sent again, {twice} of them twice in the files");
+    assert!(twice <= again, "{twice} duplicates, {again} sent again");
+    assert!(
+        done.iter().all(|d| d.0 == "leave") || again > 0,
+        "nothing was harried"
+    );
+}
+
+/// A worker that is told to leave acknowledges what it has; nothing is sent again and nothing is twice anywhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_leaves_loses_nothing_and_repeats_nothing() {
+    const FRAMES: u64 = 100_000;
+    let mut workers = Workers::start(2);
+    let collector = collector(&workers, &format!("{FAST}&strategy=round_robin"));
+    let to = collector.unix();
+    let sender = tokio::spawn(async move { send(&to, 0..FRAMES).await });
+    eventually("half of it has come", || {
+        let ledger = collector.ledger();
+        (ledger["outputs"][0]["delivered"].as_u64()? > FRAMES / 5).then_some(())
+    })
+    .await;
+    let leaves = workers.running[0].take().expect("it runs");
+    let (code, ledger, lines) = leaves.terminate();
+    assert_eq!(
+        (code, &ledger["closes"]),
+        (Some(0), &true.into()),
+        "{ledger}"
+    );
+    assert!(ledger["received"].as_u64().unwrap() > 0, "{lines:#?}");
+    sender.await.expect("the sender is served to its end");
+    settled(&collector, FRAMES);
+    let notes = collector.get("/readyz").expect("/readyz");
+    let port = workers.ports[0];
+    assert!(
+        notes.0 == 200
+            && notes
+                .1
+                .contains(&format!("output mux: worker tcp:127.0.0.1:{port}: ")),
+        "{notes:?}"
+    );
+    let scrape = collector.scrape();
+    assert_eq!(
+        scrape.sum("tapflow_worker_redelivered_frames_total", &[]),
+        0.0
+    );
+    let (code, ledger, _) = collector.terminate();
+    assert_eq!(
+        (code, &ledger["outputs"][0]["delivered"]),
+        (Some(0), &FRAMES.into())
+    );
+    let files = workers.finish(&Numbered::new());
+    assert!(counts(&files, FRAMES).values().all(|n| *n == 1));
+}
+
+/// With no worker reachable the policy decides, and it shows.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_worker_the_policy_applies_and_it_shows() {
+    let port = free_port();
+    for policy in ["block", "drop_newest", "drop_oldest"] {
+        let collector = Program::new()
+            .unix()
+            .arg("--output")
+            .arg(format!(
+                "mux+tcp:127.0.0.1:{port}?{FAST}&policy={policy}&queue_bytes=1MiB"
+            ))
+            .config("shutdown_timeout = \"200ms\"\n")
+            .start();
+        let to = collector.unix();
+        let sender = tokio::spawn(async move { send(&to, 0..200_000).await });
+        if policy == "block" {
+            collector.wait_ledger("frames wait", |l| l["received"].as_u64() > Some(20_000));
+            assert_eq!(
+                collector.ledger()["outputs"][0]["dropped"],
+                serde_json::json!({})
+            );
+            sender.abort();
+        } else {
+            sender.await.expect("the sender is not held up");
+            let ledger = collector.wait_ledger("all have come", |l| l["received"] == 200_000);
+            let dropped = ledger["outputs"][0]["dropped"]["queue_full"]
+                .as_u64()
+                .unwrap();
+            let waiting = ledger["outputs"][0]["in_flight"].as_u64().unwrap();
+            assert_eq!(dropped + waiting, 200_000, "{ledger}");
+        }
+        let line = format!("output mux: worker tcp:127.0.0.1:{port}: ");
+        eventually("/readyz tells", || {
+            collector
+                .get("/readyz")
+                .ok()?
+                .1
+                .contains(&line)
+                .then_some(())
+        })
+        .await;
+        assert_eq!(collector.scrape().sum("tapflow_output_connected", &[]), 0.0);
+        assert!(!collector.lines_with("no session, trying again").is_empty());
+        let (code, ledger, _) = collector.terminate();
+        assert_eq!(
+            (code, &ledger["closes"]),
+            (Some(3), &true.into()),
+            "{ledger}"
+        );
+    }
+}
+
+/// With `all` each worker gets everything, and one that is away holds nobody up when its policy is to drop.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_strategy_all_every_worker_gets_every_frame() {
+    const FRAMES: u64 = 20_000;
+    let workers = Workers::start(3);
+    let collector = collector(&workers, &format!("{FAST}&strategy=all"));
+    send(&collector.unix(), 0..FRAMES).await;
+    let ledger = collector.wait_ledger("everything is acknowledged", |l| {
+        l["outputs"]
+            .as_array()
+            .is_some_and(|o| o.iter().all(|o| o["delivered"] == FRAMES))
+    });
+    let names: Vec<&str> = ledger["outputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|o| o["name"].as_str())
+        .collect();
+    assert_eq!(names, ["mux.1", "mux.2", "mux.3"]);
+    assert_eq!(collector.terminate().0, Some(0));
+    for file in workers.finish(&Numbered::new()) {
+        assert_eq!(file.len() as u64, FRAMES);
+        assert!(file.is_sorted() || counts(&[file], FRAMES).len() as u64 == FRAMES);
     }
 }
