@@ -192,7 +192,7 @@ mod tests {
                 ring(&names[..n as usize - 1], 3),
                 ring(&names[..n as usize], 3),
             );
-            let mut moved = 0;
+            let mut moved = 0u64;
             let mut shares = vec![0u64; n as usize];
             for key in (0..KEYS).map(|k| hash(&k.to_be_bytes())) {
                 let (before, after) = (few.stream_of(key).unwrap(), many.stream_of(key).unwrap());
