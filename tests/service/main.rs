@@ -15,6 +15,7 @@ mod connections;
 mod corpus;
 mod fan_out;
 mod finish;
+mod foreign_workers;
 mod handshake;
 mod isolation;
 mod limits;
