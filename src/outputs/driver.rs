@@ -482,6 +482,11 @@ pub(crate) mod tests {
 
         /// Offers a batch of one-octet frames.
         pub(crate) fn offer(&self, payloads: &[u8]) {
+            self.offer_with(payloads, None);
+        }
+
+        /// The same with a receipt.
+        pub(crate) fn offer_with(&self, payloads: &[u8], receipt: Option<Receipt>) {
             let frames = payloads.len() as u64;
             let bytes: Vec<u8> = payloads.iter().flat_map(|p| [0, 0, 0, 1, *p]).collect();
             self.ledger.arrive(
@@ -493,16 +498,13 @@ pub(crate) mod tests {
                     ..Arrival::default()
                 },
             );
-            assert!(
-                self.lane
-                    .offer(Batch::new(
-                        self.origin.clone(),
-                        SystemTime::now(),
-                        bytes.into(),
-                        payloads.len()
-                    ))
-                    .is_none()
+            let batch = Batch::new(
+                self.origin.clone(),
+                SystemTime::now(),
+                bytes.into(),
+                payloads.len(),
             );
+            assert!(self.lane.offer(batch.with_receipt(receipt)).is_none());
         }
 
         pub(crate) fn account(&self) -> OutputSnapshot {
@@ -538,6 +540,43 @@ pub(crate) mod tests {
             let frames = good.len() as u64 / 5;
             outbox.push(Chunk::new(good.into(), frames, Layout::Run));
             batch.frame_count() as u64 - frames
+        }
+    }
+
+    #[tokio::test]
+    async fn receipts_wait_for_the_write_and_what_a_failed_one_cost_is_never_acknowledged() {
+        use crate::fstrm::BatchId;
+        use crate::pipeline::acks::{Account, Seen};
+        for fails in [false, true] {
+            let log = Log::default();
+            let recorder = Recorder {
+                log: log.clone(),
+                gather: Gather::NOTHING,
+                due: None,
+                fails,
+            };
+            let (rig, driver) = Rig::new(Box::new(Superstitious), |_| Box::new(recorder));
+            let mut account = Account::new(Seen::default(), 1);
+            let id = BatchId {
+                instance: 1,
+                sequence: 1,
+            };
+            account.begin(id, 6).unwrap();
+            // The second batch has a frame that cannot be encoded, the third nothing else.
+            for payloads in [&[1, 2, 3][..], &[4, 99], &[99]] {
+                let receipt = account.come(payloads.len()).unwrap().receipt;
+                rig.offer_with(payloads, Some(receipt));
+            }
+            assert_eq!(account.news(), None, "nothing is written yet");
+            rig.close();
+            driver.run().await;
+            assert_eq!(account.is_lost(), fails);
+            assert_eq!(
+                account.news(),
+                (!fails).then_some(6),
+                "{:?}",
+                log.lock().unwrap()
+            );
         }
     }
 

@@ -9,6 +9,7 @@
 mod mmdb_support;
 mod support;
 
+mod acks;
 mod admission;
 mod compression;
 mod connections;
