@@ -6,8 +6,9 @@ use std::fs;
 
 use cli_support::run;
 
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 8] = [
     "serve",
+    "worker",
     "replay",
     "read",
     "convert",
@@ -106,7 +107,7 @@ fn every_command_has_its_manual_page() {
     assert_eq!(fs::read_dir(&pages).unwrap().count(), COMMANDS.len() + 1);
     let ran = run(["man", "raed"]);
     assert!(
-        ran.code == Some(1) && ran.err.contains("there are serve, replay"),
+        ran.code == Some(1) && ran.err.contains("there are serve, worker"),
         "{ran:?}"
     );
 }

@@ -25,7 +25,7 @@ pub enum Endpoint {
         port: u16,
     },
     /// Sessions of many streams (yamux) over connections at this place, which is one of the above.
-    Mux(Box<Endpoint>),
+    Mux(Box<Self>),
 }
 
 /// What an [`Endpoint`] looks like, for error messages.

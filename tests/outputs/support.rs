@@ -12,7 +12,7 @@ use tapflow::fstrm::{
     Item, Limits, Mode, Oversize, Receiver,
 };
 use tapflow::ids::{ConnId, ListenerId};
-use tapflow::outputs::driver::Driver;
+use tapflow::outputs::Runner;
 use tapflow::outputs::options::{FileOptions, OutputKind, OutputOptions, SendCompression};
 use tapflow::outputs::{OutputContext, build};
 use tapflow::pipeline::batch::{Batch, Origin};
@@ -260,7 +260,7 @@ impl Rig {
 }
 
 /// Runs a driver where the process would.
-fn spawn(driver: Driver) -> oneshot::Receiver<()> {
+fn spawn(driver: Runner) -> oneshot::Receiver<()> {
     let (tx, rx) = oneshot::channel();
     if driver.blocking() {
         let handle = tokio::runtime::Handle::current();

@@ -176,8 +176,8 @@ async fn every_frame_is_acknowledged_by_one_of_three_workers_whatever_the_strate
     for strategy in [
         "strategy=round_robin",
         "strategy=least_loaded",
-        "strategy=hash",
-        "strategy=hash&by=qname",
+        "strategy=hash&streams=3",
+        "strategy=hash&by=qname&streams=3",
         "strategy=round_robin&acknowledge=false",
     ] {
         let workers = Workers::start(3);
@@ -205,9 +205,20 @@ async fn every_frame_is_acknowledged_by_one_of_three_workers_whatever_the_strate
         let files = workers.finish(&Numbered::new());
         let counts = counts(&files, FRAMES);
         assert!(counts.values().all(|n| *n == 1), "{strategy}: each once");
+        if strategy.contains("hash") {
+            for sender in 0..4 {
+                let its = |n: &u64| n / (FRAMES / 4) == sender;
+                for file in &files {
+                    assert!(
+                        file.iter().filter(|n| its(n)).is_sorted(),
+                        "{strategy}: order"
+                    );
+                }
+            }
+        }
         let shares: Vec<usize> = files.iter().map(Vec::len).collect();
         println!("{strategy}: {shares:?}");
-        if strategy.ends_with("qname") {
+        if strategy.contains("qname") {
             assert!(
                 shares.contains(&(FRAMES as usize)),
                 "one name goes to one worker"
@@ -423,4 +434,22 @@ async fn with_strategy_all_every_worker_gets_every_frame() {
         assert_eq!(file.len() as u64, FRAMES);
         assert!(file.is_sorted() || counts(&[file], FRAMES).len() as u64 == FRAMES);
     }
+}
+
+/// A name stands for the workers at its addresses.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_resolved_to_its_workers() {
+    const FRAMES: u64 = 5000;
+    let workers = Workers::start(1);
+    let collector = Program::new()
+        .unix()
+        .arg("--output")
+        .arg(format!("mux+tcp:localhost:{}?{FAST}", workers.ports[0]))
+        .start();
+    send(&collector.unix(), 0..FRAMES).await;
+    settled(&collector, FRAMES);
+    let name = format!("worker=\"tcp:127.0.0.1:{}\"", workers.ports[0]);
+    assert_eq!(collector.scrape().sum("tapflow_worker_up", &[&name]), 1.0);
+    assert_eq!(collector.terminate().0, Some(0));
+    assert_eq!(workers.finish(&Numbered::new())[0].len() as u64, FRAMES);
 }

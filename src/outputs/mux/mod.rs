@@ -340,11 +340,11 @@ fn join(
         stays
     });
     for at in now {
-        if !known.contains_key(&at) {
+        known.entry(at).or_insert_with_key(|at| {
             let (retire, retired) = watch::channel(false);
             tasks.spawn(Link::new(context.clone(), at.clone(), retired).run());
-            known.insert(at, retire);
-        }
+            retire
+        });
     }
 }
 
@@ -370,5 +370,59 @@ async fn aborting(signal: &mut Signal) {
     signal.reached(Phase::Aborting).await;
     if signal.phase() != Phase::Aborting {
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::queue::{Policy, QueueLimits};
+    use crate::shutdown;
+
+    fn output(options: &MuxOptions) -> MuxOutput {
+        let (ledger, telemetry) = (Ledger::new(), Telemetry::new());
+        let queue = Arc::new(Queue::new(QueueLimits {
+            bytes: 1 << 20,
+            batches: 1 << 10,
+            policy: Policy::Block,
+        }));
+        let lane = Lane::queued("mux", ledger.clone(), queue.clone());
+        let parts = MuxParts {
+            meter: Meter::new(&telemetry, "mux"),
+            lane: &lane,
+            queue,
+            ledger,
+            telemetry,
+            signal: shutdown::channel().1,
+            backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 1),
+        };
+        MuxOutput::new(options, parts)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_resolves_anew_begins_its_new_workers_and_retires_those_it_has_lost() {
+        let output = output(&MuxOptions::default());
+        let (mut known, mut tasks) = (HashMap::new(), JoinSet::new());
+        // Nobody listens there; a retired one ends all the same.
+        let at = |n: u16| Endpoint::unix(format!("/nonexistent/worker-{n}"));
+        let context = &output.context;
+        join(context, &mut known, &mut tasks, vec![at(1), at(2)]);
+        assert_eq!((known.len(), tasks.len()), (2, 2));
+        assert_eq!(
+            context.health.lines().len(),
+            2,
+            "both are not connected yet"
+        );
+        join(context, &mut known, &mut tasks, vec![at(2), at(3)]);
+        assert!(known.contains_key(&at(2)) && known.contains_key(&at(3)));
+        assert_eq!(tasks.len(), 3);
+        assert!(tasks.join_next().await.is_some(), "the first one ends");
+        assert_eq!(
+            context.health.lines().len(),
+            2,
+            "nobody asks for it any more"
+        );
+        context.board.close();
+        while tasks.join_next().await.is_some() {}
     }
 }

@@ -238,21 +238,17 @@ impl Lane {
     /// Returns why it ended, where it did not end in good order.
     async fn run(self) -> Option<SendError> {
         let mut backoff = self.context.backoff.clone();
+        let mut closing = self.context.board.closing();
         loop {
-            let (board, options) = (&self.context.board, &self.context.stream);
-            let limit = self.context.open_timeout.unwrap_or(Duration::MAX);
-            let started = match timeout(limit, self.session.open()).await {
-                Ok(Ok(io)) => {
-                    let (worker, slot) = (self.worker.clone(), self.slot);
-                    Pump::start(board, options, &self.context.meter, io, worker, slot).await
-                }
-                // The session is over, or the worker wants no more streams.
-                Ok(Err(e)) => return Some(SendError::new(Failure::Closed, e.to_string())),
-                Err(_) => Err(SendError::new(
-                    Failure::HandshakeTimeout,
-                    format!("no stream within {limit:?}"),
-                )),
+            let started = tokio::select! {
+                biased;
+                () = ordered(&mut closing) => return None,
+                started = self.start() => match started {
+                    Ok(started) => started,
+                    Err(error) => return Some(error),
+                },
             };
+            let began = Instant::now();
             let error = match started {
                 Ok(pump) => {
                     let acknowledged = pump.acknowledged();
@@ -264,7 +260,6 @@ impl Lane {
                         "stream started"
                     );
                     self.started.send_replace(true);
-                    backoff.reset();
                     let (result, again) = pump.run().await;
                     if again > 0 {
                         info!(
@@ -287,8 +282,7 @@ impl Lane {
             if error.failure == Failure::WriteTimeout {
                 self.session.close();
             }
-            let over = self.session.close_reason().is_some();
-            if over || *board.closing().borrow() {
+            if self.session.close_reason().is_some() {
                 return Some(error);
             }
             debug!(
@@ -297,7 +291,31 @@ impl Lane {
                 slot = self.slot,
                 "stream ended: {error}"
             );
-            sleep_until(Instant::now() + backoff.delay()).await;
+            if began.elapsed() > Duration::from_secs(1) {
+                backoff.reset();
+            }
+            tokio::select! {
+                () = ordered(&mut closing) => return Some(error),
+                () = sleep_until(Instant::now() + backoff.delay()) => {}
+            }
+        }
+    }
+
+    /// One attempt. Outer error: it is of no use to try again on this session.
+    async fn start(&self) -> Result<Result<Pump<'_>, SendError>, SendError> {
+        let (board, options) = (&self.context.board, &self.context.stream);
+        let limit = self.context.open_timeout.unwrap_or(Duration::MAX);
+        match timeout(limit, self.session.open()).await {
+            Ok(Ok(io)) => {
+                let (worker, slot) = (self.worker.clone(), self.slot);
+                Ok(Pump::start(board, options, &self.context.meter, io, worker, slot).await)
+            }
+            // The session is over, or the worker wants no more streams.
+            Ok(Err(e)) => Err(SendError::new(Failure::Closed, e.to_string())),
+            Err(_) => Ok(Err(SendError::new(
+                Failure::HandshakeTimeout,
+                format!("no stream within {limit:?}"),
+            ))),
         }
     }
 }
