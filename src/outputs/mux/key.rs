@@ -136,3 +136,190 @@ pub(super) const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::dnstap::{DnstapView, Message, build};
+    use crate::ids::ConnId;
+    use crate::pipeline::batch::Origin;
+
+    /// A query for `name` from `client` at `server`.
+    fn payload(server: &str, client: &[u8], name: &str) -> Vec<u8> {
+        let mut dns = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        for label in name.split('.') {
+            dns.push(label.len() as u8);
+            dns.extend(label.as_bytes());
+        }
+        dns.extend([0, 0, 1, 0, 1]);
+        let view = DnstapView {
+            identity: Some(server.as_bytes()),
+            kind: Some(1),
+            message: Some(Message {
+                kind: Some(5),
+                socket_family: Some(if client.len() == 4 { 1 } else { 2 }),
+                socket_protocol: Some(1),
+                query_address: Some(client),
+                query_message: Some(&dns),
+                ..Message::default()
+            }),
+            ..DnstapView::default()
+        };
+        let mut out = Vec::new();
+        build::write(&mut out, &view);
+        out
+    }
+
+    fn batch() -> Batch {
+        let origin = Origin {
+            conn: ConnId::next(),
+            listener: "t".into(),
+            peer: "p".into(),
+        };
+        Batch::new(
+            Arc::new(origin),
+            SystemTime::UNIX_EPOCH,
+            Vec::new().into(),
+            0,
+        )
+    }
+
+    #[test]
+    fn frames_that_belong_together_have_one_key_and_others_another() {
+        use HashBy::{Client, ClientNetwork, Identity, Qname, RegisteredDomain};
+        let v6 = |last: u8, network: u8| {
+            let mut ip = [
+                0x20, 1, 0xd, 0xb8, 0, 0, network, 9, 0, 0, 0, 0, 0, 0, 0, last,
+            ];
+            ip[7] = last;
+            ip
+        };
+        let base = payload("a", &[192, 0, 2, 1], "www.example.co.uk");
+        let rows: &[(HashBy, Vec<u8>, Vec<u8>, bool)] = &[
+            (
+                Identity,
+                base.clone(),
+                payload("a", &[1, 1, 1, 1], "x.y"),
+                true,
+            ),
+            (
+                Identity,
+                base.clone(),
+                payload("b", &[192, 0, 2, 1], "www.example.co.uk"),
+                false,
+            ),
+            (
+                Client,
+                base.clone(),
+                payload("b", &[192, 0, 2, 1], "x.y"),
+                true,
+            ),
+            (
+                Client,
+                base.clone(),
+                payload("a", &[192, 0, 2, 2], "www.example.co.uk"),
+                false,
+            ),
+            (
+                ClientNetwork,
+                base.clone(),
+                payload("b", &[192, 0, 2, 200], "x"),
+                true,
+            ),
+            (
+                ClientNetwork,
+                base.clone(),
+                payload("b", &[192, 0, 3, 1], "x"),
+                false,
+            ),
+            (
+                ClientNetwork,
+                payload("b", &v6(1, 7), "x"),
+                payload("b", &v6(2, 7), "x"),
+                true,
+            ),
+            (
+                ClientNetwork,
+                payload("b", &v6(1, 7), "x"),
+                payload("b", &v6(1, 8), "x"),
+                false,
+            ),
+            (
+                Qname,
+                base.clone(),
+                payload("b", &[1, 1, 1, 1], "WWW.example.CO.uk"),
+                true,
+            ),
+            (
+                Qname,
+                base.clone(),
+                payload("a", &[192, 0, 2, 1], "ftp.example.co.uk"),
+                false,
+            ),
+            (
+                Qname,
+                payload("a", &[1; 4], "ab.c"),
+                payload("a", &[1; 4], "a.bc"),
+                false,
+            ),
+            (
+                RegisteredDomain,
+                base.clone(),
+                payload("b", &[1; 4], "a.b.EXAMPLE.co.uk"),
+                true,
+            ),
+            (
+                RegisteredDomain,
+                base.clone(),
+                payload("b", &[1; 4], "example.co.uk"),
+                true,
+            ),
+            (
+                RegisteredDomain,
+                base.clone(),
+                payload("b", &[1; 4], "other.co.uk"),
+                false,
+            ),
+            (
+                RegisteredDomain,
+                payload("b", &[1; 4], "co.uk"),
+                payload("b", &[1; 4], "org.uk"),
+                false,
+            ),
+        ];
+        for (n, (by, a, b, same)) in rows.iter().enumerate() {
+            let options = MuxOptions {
+                by: *by,
+                ..MuxOptions::default()
+            };
+            let (keys, batch) = (Keys::new(&options), batch());
+            let (a, b) = (keys.of_frame(&batch, a), keys.of_frame(&batch, b));
+            assert_eq!(a == b, *same, "row {n}, {by:?}");
+        }
+    }
+
+    #[test]
+    fn any_octets_have_a_key() {
+        for by in [
+            HashBy::Connection,
+            HashBy::Identity,
+            HashBy::Client,
+            HashBy::ClientNetwork,
+            HashBy::Qname,
+            HashBy::RegisteredDomain,
+        ] {
+            let options = MuxOptions {
+                by,
+                ..MuxOptions::default()
+            };
+            let long = ["a"; 127].join(".");
+            let whole = payload("a", &[1; 4], &long);
+            for cut in 0..=whole.len() {
+                Keys::new(&options).of_frame(&batch(), &whole[..cut]);
+            }
+        }
+    }
+}
