@@ -24,20 +24,23 @@ struct Workers {
     folder: tempfile::TempDir,
     ports: Vec<u16>,
     running: Vec<Option<Started>>,
-    extra: &'static str,
+    /// Where they listen.
+    host: &'static str,
+    namespace: Option<String>,
 }
 
 impl Workers {
     fn start(n: usize) -> Self {
-        Self::with(n, "")
+        Self::at(n, "127.0.0.1", None)
     }
 
-    fn with(n: usize, extra: &'static str) -> Self {
+    fn at(n: usize, host: &'static str, namespace: Option<String>) -> Self {
         let mut workers = Self {
             folder: tempfile::tempdir().expect("a folder"),
             ports: (0..n).map(|_| free_port()).collect(),
             running: (0..n).map(|_| None).collect(),
-            extra,
+            host,
+            namespace,
         };
         (0..n).for_each(|i| workers.restart(i));
         workers
@@ -49,24 +52,25 @@ impl Workers {
 
     fn restart(&mut self, i: usize) {
         let output = format!(
-            "file:{}?compress=off&keep_files=0{}",
-            self.frames_of(i).display(),
-            self.extra
+            "file:{}?compress=off&keep_files=0",
+            self.frames_of(i).display()
         );
-        let started = Program::worker()
+        let mut program = Program::worker()
             .arg("--listen")
-            .arg(format!("mux+tcp:127.0.0.1:{}", self.ports[i]))
+            .arg(format!("mux+tcp:{}:{}", self.host, self.ports[i]))
             .arg("--output")
-            .arg(output)
-            .start();
-        self.running[i] = Some(started);
+            .arg(output);
+        if let Some(namespace) = &self.namespace {
+            program = program.within(namespace);
+        }
+        self.running[i] = Some(program.start());
     }
 
     fn uri(&self) -> String {
         let places: Vec<String> = self
             .ports
             .iter()
-            .map(|p| format!("127.0.0.1:{p}"))
+            .map(|p| format!("{}:{p}", self.host))
             .collect();
         format!("mux+tcp:{}", places.join(","))
     }
@@ -452,4 +456,117 @@ async fn a_name_is_resolved_to_its_workers() {
     assert_eq!(collector.scrape().sum("tapflow_worker_up", &[&name]), 1.0);
     assert_eq!(collector.terminate().0, Some(0));
     assert_eq!(workers.finish(&Numbered::new())[0].len() as u64, FRAMES);
+}
+
+/// Workers in a network namespace of their own, behind a link that can be cut and made to lose packets.
+struct Network(String);
+
+impl Network {
+    const WORKERS: &str = "10.213.77.2";
+
+    /// Why there is none, when it cannot be made.
+    fn make() -> Result<Self, String> {
+        let name = format!("tapflow{}", std::process::id());
+        ip(&format!("netns add {name}"))?;
+        // From here on dropping it takes it away.
+        let network = Self(name);
+        let (name, link) = (&network.0, network.link());
+        ip(&format!(
+            "link add {link} type veth peer name eth0 netns {name}"
+        ))?;
+        ip(&format!("addr add 10.213.77.1/24 dev {link}"))?;
+        ip(&format!("link set {link} up"))?;
+        ip(&format!("-n {name} addr add {}/24 dev eth0", Self::WORKERS))?;
+        ip(&format!("-n {name} link set eth0 up"))?;
+        ip(&format!("-n {name} link set lo up"))?;
+        Ok(network)
+    }
+
+    fn link(&self) -> String {
+        format!("tf{}", std::process::id())
+    }
+
+    fn lose_packets(&self) {
+        let words = [
+            "qdisc",
+            "add",
+            "dev",
+            &self.link(),
+            "root",
+            "netem",
+            "loss",
+            "1%",
+        ];
+        let tc = std::process::Command::new("tc").args(words).output();
+        if !tc.is_ok_and(|o| o.status.success()) {
+            println!("skipped the loss of packets: tc or the kernel has no netem here (sch_netem)");
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = ip(&format!("netns del {}", self.0));
+    }
+}
+
+fn ip(words: &str) -> Result<(), String> {
+    let output = std::process::Command::new("ip")
+        .args(words.split(' '))
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// A link that loses packets, and is cut for some seconds while frames come: every frame is there in the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn over_a_link_that_loses_packets_and_is_cut_no_frame_is_lost() {
+    let network = match Network::make() {
+        Ok(network) => network,
+        Err(why) => {
+            println!("skipped: no network namespace here (root and iproute2 are wanted): {why}");
+            return;
+        }
+    };
+    network.lose_packets();
+    let (time, frames) = harrying();
+    let workers = Workers::at(3, Network::WORKERS, Some(network.0.clone()));
+    let collector = collector(&workers, &format!("{FAST}&strategy=round_robin"));
+    let to = collector.unix();
+    let sender = tokio::spawn(async move {
+        let mut peer = Peer::bidirectional(&to).await;
+        let (numbered, piece, began) = (Numbered::new(), frames / 100, Instant::now());
+        for n in 0..100 {
+            peer.send(&numbered.run(n * piece..(n + 1) * piece)).await;
+            let at = began + time.mul_f64((n + 1) as f64 / 100.0);
+            tokio::time::sleep_until(at.into()).await;
+        }
+        peer.stop().await;
+    });
+    eventually("some of it has come", || {
+        let delivered = collector.ledger()["outputs"][0]["delivered"].as_u64()?;
+        (delivered > frames / 5).then_some(())
+    })
+    .await;
+    let link = network.link();
+    ip(&format!("link set {link} down")).expect("the link is cut");
+    let notes = || collector.get("/readyz").expect("/readyz").1;
+    eventually("it shows that no worker can be reached", || {
+        (notes().lines().count() == 4).then_some(())
+    })
+    .await;
+    tokio::time::sleep(time.mul_f64(5.0 / 60.0).max(Duration::from_secs(2))).await;
+    ip(&format!("link set {link} up")).expect("the link is whole again");
+    sender.await.expect("the sender is served to its end");
+    settled(&collector, frames);
+    let scrape = collector.scrape();
+    let again = scrape.sum("tapflow_worker_redelivered_frames_total", &[]) as u64;
+    assert_eq!(collector.terminate().0, Some(0));
+    let files = workers.finish(&Numbered::new());
+    let twice: u64 = counts(&files, frames).values().map(|n| n - 1).sum();
+    println!("{frames} frames, {again} sent again, {twice} of them twice in the files");
+    assert!(twice <= again);
 }

@@ -34,6 +34,18 @@ async fn main_job_page() -> String {
         .push(tapflow::outputs::options::OutputOptions::new(
             tapflow::outputs::options::OutputKind::Dnstap(forward),
         ));
+    let mut sessions = config.listener[1].clone();
+    sessions.uri = Endpoint::mux(Endpoint::unix(folder.path().join("sessions")));
+    config.listener.push(sessions);
+    let workers = tapflow::outputs::options::MuxOptions {
+        workers: vec![Endpoint::unix(folder.path().join("no worker"))],
+        ..Default::default()
+    };
+    config
+        .output
+        .push(tapflow::outputs::options::OutputOptions::new(
+            tapflow::outputs::options::OutputKind::Mux(workers),
+        ));
     let service = Service::start(&config.resolve(&Surroundings::default()))
         .await
         .expect("the service starts");

@@ -36,10 +36,10 @@ use tracing::{error, info, warn};
 use crate::backoff::Backoff;
 use crate::fstrm::ContentType;
 use crate::ids::OutputId;
-use crate::link::sender::SenderOptions;
+use crate::link::sender::{Failure, SenderOptions};
 use crate::mux;
 use crate::outputs::driver::BUDGET_BYTES;
-use crate::outputs::mux::board::{Board, Unit};
+use crate::outputs::mux::board::{Board, Unit, Worker};
 use crate::outputs::mux::pick::Picker;
 use crate::outputs::mux::stream::StreamOptions;
 use crate::outputs::mux::worker::{Context, Link};
@@ -50,7 +50,7 @@ use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::{Ledger, OutputDrop};
 use crate::pipeline::queue::Queue;
 use crate::shutdown::{Phase, Signal};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{self, Telemetry};
 use crate::units::Endpoint;
 
 /// Time a connection may take where the setting is off.
@@ -115,6 +115,19 @@ impl MuxOutput {
             telemetry,
             up: watch::Sender::new(0),
         };
+        // Every series from zero, and what is not connected told, before the first attempt.
+        for failure in Failure::ALL {
+            let labels = [context.output.as_str(), failure.as_str()];
+            let _ = context
+                .telemetry
+                .counter(telemetry::OUTPUT_RECONNECTS, &labels);
+        }
+        for entry in &options.workers {
+            if name_in(entry).is_none() {
+                let worker = Worker::new(&context.output, entry.to_string(), &context.telemetry);
+                context.note(&worker.name, worker::NOT_YET);
+            }
+        }
         Self {
             id: lane.id,
             ledger,
@@ -277,17 +290,22 @@ fn session_config(options: &MuxOptions) -> mux::Config {
     }
 }
 
+/// The name and port of a place that has to be resolved.
+fn name_in(entry: &Endpoint) -> Option<(String, u16)> {
+    match entry {
+        Endpoint::Tcp { host, port } if host.parse::<IpAddr>().is_err() => {
+            Some((host.clone(), *port))
+        }
+        _ => None,
+    }
+}
+
 /// Keeps a task for each address that an entry of the list stands for, until the output closes.
 async fn members_of(context: Arc<Context>, entry: Endpoint, interval: Option<Duration>) {
     let mut tasks = JoinSet::new();
     let mut known: HashMap<Endpoint, watch::Sender<bool>> = HashMap::new();
     let mut closing = context.board.closing();
-    let name = match &entry {
-        Endpoint::Tcp { host, port } if host.parse::<IpAddr>().is_err() => {
-            Some((host.clone(), *port))
-        }
-        _ => None,
-    };
+    let name = name_in(&entry);
     loop {
         match &name {
             None => join(&context, &mut known, &mut tasks, vec![entry.clone()]),
@@ -401,7 +419,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_name_that_resolves_anew_begins_its_new_workers_and_retires_those_it_has_lost() {
-        let output = output(&MuxOptions::default());
+        let output = output(&MuxOptions {
+            workers: Vec::new(),
+            ..MuxOptions::default()
+        });
         let (mut known, mut tasks) = (HashMap::new(), JoinSet::new());
         // Nobody listens there; a retired one ends all the same.
         let at = |n: u16| Endpoint::unix(format!("/nonexistent/worker-{n}"));

@@ -42,7 +42,15 @@ pub(super) struct Context {
     pub(super) up: watch::Sender<usize>,
 }
 
+/// What is said of a worker before the first attempt has succeeded or failed.
+pub(super) const NOT_YET: &str = "not connected yet";
+
 impl Context {
+    /// Says in the health notes what keeps a worker from taking frames.
+    pub(super) fn note(&self, worker: &str, why: &str) {
+        self.health.note(&format!("worker {worker}"), why);
+    }
+
     fn lost(&self, reason: Failure) {
         self.meter.error();
         let labels = [self.output.as_str(), reason.as_str()];
@@ -73,13 +81,12 @@ impl Link {
             to,
             retired,
         };
-        link.note("not connected yet");
+        link.note(NOT_YET);
         link
     }
 
     fn note(&self, why: &str) {
-        let what = format!("worker {}", self.worker.name);
-        self.context.health.note(&what, why);
+        self.context.note(&self.worker.name, why);
     }
 
     /// Runs until the output closes or the worker is retired.

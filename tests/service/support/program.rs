@@ -20,9 +20,16 @@ pub(crate) struct Program {
     command: &'static str,
     args: Vec<String>,
     log: String,
+    namespace: Option<String>,
 }
 
 impl Program {
+    /// In this network namespace.
+    pub(crate) fn within(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
     /// `tapflow worker` to be.
     pub(crate) fn worker() -> Self {
         Self {
@@ -37,6 +44,7 @@ impl Program {
             folder: tempfile::tempdir().expect("a temporary folder"),
             args: Vec::new(),
             log: "info".to_owned(),
+            namespace: None,
         }
     }
 
@@ -72,7 +80,12 @@ impl Program {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tapflow"));
+        let program = env!("CARGO_BIN_EXE_tapflow");
+        let mut command = Command::new(program);
+        if let Some(namespace) = &self.namespace {
+            command = Command::new("ip");
+            command.args(["netns", "exec", namespace, program]);
+        }
         command
             .arg(self.command)
             .args(&self.args)
