@@ -10,8 +10,8 @@
 //! ```text
 //!  DNS servers ─▶ listener ─▶ link ─▶ run of frames ─▶ stages ─▶ fan ─▶ lanes ─▶ outputs
 //!                 transport   fstrm                    decode            queue   encoder × sink
-//!                 unix, tcp   handshake, limits,       filter            with a  file, stdout,
-//!                             decompression            sample, metrics   policy  dnstap, null
+//!                 unix, tcp,  handshake, limits,       filter            with a  file, stdout,
+//!                 mux         decompression            sample, metrics   policy  dnstap, mux, null
 //!                                     └──────── ledger: one posting a batch ────────┘
 //! ```
 //!

@@ -1,5 +1,5 @@
 //! A listener's accept loop: decides who may come in, and gives every connection a task of its own at once, so that a
-//! sender that says nothing delays nobody. Where connections are sessions, [`sessions`] accepts their streams, each of
+//! sender that says nothing delays nobody. Where connections are sessions, `sessions` accepts their streams, each of
 //! which is then a connection like any other.
 
 mod sessions;

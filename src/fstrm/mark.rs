@@ -1,7 +1,7 @@
 //! Acknowledged delivery: what is said beside Frame Streams when the receiver answers for the frames it takes.
 //!
 //! # The wire form
-//! A bidirectional stream whose content type is [`ContentType::DNSTAP_ACK`], `protobuf:dnstap.Dnstap+ack`. A sender offers
+//! A bidirectional stream whose content type is [`ContentType::DNSTAP_ACK`](super::ContentType::DNSTAP_ACK), `protobuf:dnstap.Dnstap+ack`. A sender offers
 //! it in READY beside `protobuf:dnstap.Dnstap`, and the receiver chooses: one that knows only the plain type takes that,
 //! and the stream is then an ordinary one. The data frames are the same in both. On an acknowledged stream three control
 //! frames are added, of types that are free in Frame Streams; their fields are fixed, big-endian, without field headers:

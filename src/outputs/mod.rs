@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Lane ─▶ Queue ─▶ Driver { Encoder ─▶ Outbox ─▶ Sink }      null: a lane that needs none of it
+//!                 └▶ MuxOutput { Picker ─▶ Board ─▶ streams }  mux: batches go to workers as they are
 //!
 //!   encode/   frames  compressed  lines (records)                batch  ─▶ chunks
 //!   sink/     file  stdout  forward                              chunks ─▶ a place

@@ -279,7 +279,7 @@ mod tests {
             ),
             (
                 RegisteredDomain,
-                base.clone(),
+                base,
                 payload("b", &[1; 4], "other.co.uk"),
                 false,
             ),

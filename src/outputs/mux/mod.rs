@@ -13,8 +13,8 @@
 //! The order of frames: with strategy `hash` those of one key stay in order, as long as no worker or stream comes or goes; what
 //! a failed stream leaves is sent before anything newer. With the other strategies each stream has its own order.
 //!
-//! [`key`] tells frames apart, [`pick`] chooses the stream, [`board`] is what the tasks share, [`worker`] keeps the sessions
-//! and [`stream`] writes.
+//! `key` tells frames apart, `pick` chooses the stream, `board` is what the tasks share, `worker` keeps the sessions and
+//! `stream` writes.
 
 mod board;
 mod key;
