@@ -609,6 +609,64 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_cannot_be_and_settings_that_mean_nothing() {
+        assert_told(
+            "[[output]]\ntype = 'mux'\n",
+            &[
+                ("workers = ['tcp:a:1', 'unix:/run/x']", &[]),
+                ("workers = []", &[(Error, "3:11", "there is no worker")]),
+                (
+                    "workers = ['mux+tcp:a:1']",
+                    &[(Error, "3:12", "known here")],
+                ),
+                (
+                    "workers = ['tcp:a:1', 'tcp:a:1']",
+                    &[(Error, "3:23", "worker 1 already")],
+                ),
+                ("workers = ['tcp:a:0']", &[(Error, "3:12", "port 0")]),
+                (
+                    "workers = ['tcp:127.0.0.1:6000']",
+                    &[(Error, "3:12", "go round")],
+                ),
+                (
+                    "workers = ['tcp:a:1']\nby = 'client'",
+                    &[(Warning, "4:6", "means nothing")],
+                ),
+                (
+                    "workers = ['tcp:a:1']\nstrategy = 'hash'\nby = 'qname'",
+                    &[],
+                ),
+                (
+                    "workers = ['tcp:a:1']\nstreams = 0",
+                    &[(Error, "4:11", "of no use")],
+                ),
+                (
+                    "workers = ['tcp:a:1']\nunacked_bytes = 0",
+                    &[(Error, "4:17", "0 bytes")],
+                ),
+            ],
+        );
+        assert_told(
+            "[[listener]]\n",
+            &[
+                ("uri = 'mux+tcp:127.0.0.1:6001'\nsessions_max = 9", &[]),
+                (
+                    "uri = 'mux+tcp:127.0.0.1:6001'\nsession_buffer = '1KiB'",
+                    &[(Error, "3:18", "256 KiB")],
+                ),
+                (
+                    "uri = 'tcp:127.0.0.1:6001'\nsessions_max = 9",
+                    &[(Warning, "3:16", "about sessions")],
+                ),
+                (
+                    "uri = 'mux+tcp:0.0.0.0:6001'",
+                    &[(Warning, "2:7", "everyone who can reach")],
+                ),
+            ],
+        );
+    }
+
+    #[test]
     fn forwards_that_cannot_connect_or_feed_themselves() {
         assert_told(
             "[[output]]\ntype = 'dnstap'\n",
