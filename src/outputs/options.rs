@@ -164,7 +164,8 @@ pub struct FileOptions {
     pub compress: SendCompression,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
-    /// Wait for the disk (`fsync`) when a file is closed, before it gets its final name.
+    /// Wait for the disk (`fsync`) when a file is closed, before it gets its final name, and before frames are acknowledged
+    /// to a sender that waits for it.
     pub sync: bool,
 }
 

@@ -452,4 +452,30 @@ mod tests {
         sink.close(Ending::Drained).await;
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
+
+    #[tokio::test]
+    async fn with_sync_written_frames_are_safe_when_the_disk_says_so_and_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sink = sink(dir.path());
+        sink.sync = true;
+        sink.answers();
+        assert!(sink.secure().is_ok(), "nothing is written yet");
+        assert_eq!(sink.write(&mut one_frame()).await, Wrote::Progress);
+        assert!(sink.open.as_ref().unwrap().dirty);
+        assert!(sink.secure().is_ok());
+        assert!(!sink.open.as_ref().unwrap().dirty);
+        assert_eq!(sink.write(&mut one_frame()).await, Wrote::Progress);
+        // This device cannot be synced.
+        let never = File::options().write(true).open("/dev/null").unwrap();
+        let good = std::mem::replace(&mut sink.open.as_mut().unwrap().file, never);
+        assert!(sink.secure().is_err());
+        sink.rotate();
+        assert!(
+            sink.open.is_some(),
+            "it is not handed over before it is safe"
+        );
+        sink.open.as_mut().unwrap().file = good;
+        sink.tick();
+        assert!(sink.open.is_none());
+    }
 }
