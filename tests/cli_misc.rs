@@ -110,3 +110,29 @@ fn every_command_has_its_manual_page() {
         "{ran:?}"
     );
 }
+
+#[test]
+fn what_only_the_command_sees_to_be_wrong_exits_like_any_wrong_command_line() {
+    let capture = "testdata/captures/unbound.fstrm";
+    for (args, want) in [
+        (
+            &["read", "--follow", capture, capture][..],
+            "takes one FILE",
+        ),
+        (
+            &[
+                "replay",
+                capture,
+                "--to",
+                "tcp:127.0.0.1:1",
+                "--verify",
+                "foo",
+            ],
+            "HOST:PORT",
+        ),
+    ] {
+        let ran = run(args);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains(want), "{ran:?}");
+    }
+}
