@@ -17,6 +17,7 @@ mod fuzz;
 pub mod golang;
 pub mod json;
 pub mod ldns;
+pub mod pcap;
 pub mod quiet;
 pub mod raw;
 
