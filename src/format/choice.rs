@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, collector, dnstap_read, golang, json, ldns, pcap, quiet, raw};
+use crate::format::{Entry, collector, dnstap_read, golang, json, ldns, pcap, quiet, raw, vector};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -78,6 +78,7 @@ static KINDS: &[&Kind] = &[
     &collector::flat::KIND,
     &collector::flat::JOINED,
     &collector::line::KIND,
+    &vector::KIND,
     &raw::HEX,
     &raw::BASE_64,
     &pcap::KIND,

@@ -20,6 +20,7 @@ pub mod ldns;
 pub mod pcap;
 pub mod quiet;
 pub mod raw;
+pub mod vector;
 
 use std::time::SystemTime;
 
