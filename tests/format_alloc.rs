@@ -11,7 +11,14 @@ use tapflow::format::{Entry, Format, Settings, Source};
 #[test]
 fn no_record_allocates_once_the_buffers_have_grown() {
     let payloads = captured();
-    for name in ["golang-json", "golang-yaml", "ldns", "ldns-quiet"] {
+    for name in [
+        "golang-json",
+        "golang-yaml",
+        "ldns",
+        "ldns-quiet",
+        "pcap",
+        "vector-json",
+    ] {
         let format: Format = name.parse().unwrap();
         let mut line = format.line(&Settings::default()).unwrap().unwrap();
         let mut out = Vec::new();

@@ -181,7 +181,13 @@ fn options_data_and_codes_are_written_as_dnstap_read_writes_them() {
             };
             let ours = ours(&path, format);
             assert!(ours.len() > 250, "{}", ours.len());
+            // In quotes here, since plain text breaks the document.
+            let bare = |line: &str| match line.strip_prefix("        LLQ: '") {
+                Some(rest) => format!("        LLQ: {}", rest.replacen('\'', "", 1)),
+                None => line.to_owned(),
+            };
             let ours = ours.concat();
+            let ours: String = ours.split_inclusive('\n').map(bare).collect();
             assert!(
                 ours == theirs,
                 "{} as {format}: {}",

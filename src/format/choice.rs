@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, collector, dnstap_read, golang, json, ldns, quiet, raw};
+use crate::format::{Entry, collector, dnstap_read, golang, json, ldns, pcap, quiet, raw, vector};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -15,7 +15,8 @@ pub trait Line: Send {
         let _ = out;
     }
 
-    /// Appends one record, whole, its line feed included where the format has lines.
+    /// Appends one record, whole, its line feed included where the format has lines. Nothing is appended for a record of
+    /// which the format has nothing to show (a packet capture, of one without a DNS message).
     ///
     /// # Errors
     /// Why the frame is no record of this format; nothing is appended then.
@@ -77,8 +78,10 @@ static KINDS: &[&Kind] = &[
     &collector::flat::KIND,
     &collector::flat::JOINED,
     &collector::line::KIND,
+    &vector::KIND,
     &raw::HEX,
     &raw::BASE_64,
+    &pcap::KIND,
 ];
 
 /// Names of all formats, that of the frames themselves first.

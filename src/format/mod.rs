@@ -17,8 +17,10 @@ mod fuzz;
 pub mod golang;
 pub mod json;
 pub mod ldns;
+pub mod pcap;
 pub mod quiet;
 pub mod raw;
+pub mod vector;
 
 use std::time::SystemTime;
 
