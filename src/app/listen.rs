@@ -11,20 +11,26 @@ use tracing::Instrument;
 
 use crate::fstrm::compress::{Codec, Compression};
 use crate::fstrm::{self, BufOptions, BufPool, ContentType, End, Limits};
-use crate::ids::ConnId;
+use crate::ids::{ConnId, DropSlot};
 use crate::link::fstrm::{Link, LinkError, Options};
 use crate::log_limit::LogLimit;
 use crate::pipeline::batch::Origin;
 use crate::pipeline::fan::Fan;
+use crate::pipeline::guard::{self, IdentityGuard};
 use crate::pipeline::intake::{Closed, Intake, ListenerSlots, REASON_SHUTDOWN, ReadAhead, Shared};
 use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::Ledger;
-use crate::pipeline::stage::{Chain, ReplacedLimit, StageFactory};
+use crate::pipeline::stage::{Chain, ReplacedLimit, Stage, StageFactory};
 use crate::shutdown::{Phase, Signal};
 use crate::telemetry::{self, Telemetry};
 use crate::transport::admission::{Admission, Permit, Refusal};
 use crate::transport::options::{ListenerMode, ListenerOptions, Oversize, ReceiveCompression};
+use crate::transport::tls::Fault;
+use crate::transport::tls::crowd::Crowd;
+use crate::transport::tls::rules::Grant;
+use crate::transport::tls::server::ServerTls;
 use crate::transport::{BindOptions, Bound, Peer, Stream, unix};
+use crate::units::Endpoint;
 
 /// Free read buffers that a listener keeps for its next connections.
 const POOL_KEEP: usize = 64;
@@ -98,6 +104,17 @@ pub struct Listener {
     replaced: ReplacedLimit,
     lanes: Vec<Lane>,
     counters: Arc<Counters>,
+    tls: Option<Tls>,
+    /// Where frames go whose identity the sender's certificate does not permit.
+    foreign: Option<DropSlot>,
+    handshakes_max: usize,
+}
+
+/// The TLS of a listener.
+struct Tls {
+    server: Arc<ServerTls>,
+    crowd: Crowd,
+    timeout: Duration,
 }
 
 struct Counters {
@@ -109,10 +126,11 @@ struct Counters {
 }
 
 impl Counters {
-    fn new(name: &str, telemetry: &Telemetry) -> Self {
+    fn new(name: &str, tls_faults: &[Fault], telemetry: &Telemetry) -> Self {
         let reasons = || {
             let ends = End::ALL.iter().map(|e| e.as_str());
             let refusals = Refusal::ALL.iter().map(|r| r.as_str());
+            let refusals = refusals.chain(tls_faults.iter().map(|f| f.as_str()));
             ends.chain(refusals)
                 .chain(LinkError::OWN_REASONS)
                 .chain([REASON_SHUTDOWN, "accept_error"])
@@ -187,6 +205,10 @@ impl Listener {
         } else {
             ReplacedLimit::NONE
         };
+        let faults: &[Fault] = match options.uri {
+            Endpoint::Tls { .. } => &Fault::ALL,
+            _ => &[],
+        };
         Self {
             name: options.name.as_str().into(),
             link: link_options(options),
@@ -196,8 +218,22 @@ impl Listener {
             stages: stages.clone(),
             replaced,
             lanes: lanes.to_vec(),
-            counters: Arc::new(Counters::new(&options.name, telemetry)),
+            counters: Arc::new(Counters::new(&options.name, faults, telemetry)),
+            tls: None,
+            foreign: (!options.tls_clients.is_empty())
+                .then(|| guard::register(ledger, &options.name)),
+            handshakes_max: options.tls_handshakes_max as usize,
         }
+    }
+
+    /// The same listener with TLS in front of every connection.
+    pub fn with_tls(mut self, server: Option<Arc<ServerTls>>) -> Self {
+        self.tls = server.map(|server| Tls {
+            server,
+            crowd: Crowd::new(self.handshakes_max),
+            timeout: self.link.handshake_timeout,
+        });
+        self
     }
 
     /// Accepts until the process stops. Every connection's task holds a clone of `running`.
@@ -208,6 +244,7 @@ impl Listener {
         mut signal: Signal,
         running: mpsc::Sender<()>,
     ) {
+        let this = Arc::new(self);
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -215,11 +252,11 @@ impl Listener {
                 accepted = socket.accept(&bind) => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.admit(stream, peer, &signal, &running),
+                Ok((stream, peer)) => this.admit(stream, peer, &signal, &running),
                 Err(error) => {
-                    self.counters.closed("accept_error");
-                    if let Some(more) = self.counters.may_log("accept_error") {
-                        tracing::warn!(listener = &*self.name, %error, suppressed = suppressed(more), "cannot accept a connection; is the limit of open files too low?");
+                    this.counters.closed("accept_error");
+                    if let Some(more) = this.counters.may_log("accept_error") {
+                        tracing::warn!(listener = &*this.name, %error, suppressed = suppressed(more), "cannot accept a connection; is the limit of open files too low?");
                     }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -227,7 +264,13 @@ impl Listener {
         }
     }
 
-    fn admit(&self, stream: Stream, peer: Peer, signal: &Signal, running: &mpsc::Sender<()>) {
+    fn admit(
+        self: &Arc<Self>,
+        stream: Stream,
+        peer: Peer,
+        signal: &Signal,
+        running: &mpsc::Sender<()>,
+    ) {
         self.counters.accepted.increment(1);
         let permit = match self.admission.admit(peer.key) {
             Ok(permit) => permit,
@@ -251,6 +294,63 @@ impl Listener {
             _permit: permit,
             counters: self.counters.clone(),
         };
+        let Some(_) = &self.tls else {
+            self.begin(stream, Grant::Any, peer, guard, signal, running);
+            return;
+        };
+        let (this, mut signal, running) = (self.clone(), signal.clone(), running.clone());
+        tokio::spawn(async move {
+            let shaken = tokio::select! {
+                biased;
+                () = signal.reached(Phase::Draining) => {
+                    this.counters.closed(REASON_SHUTDOWN);
+                    return;
+                }
+                shaken = this.shake_hands(stream, &peer) => shaken,
+            };
+            if let Some((stream, grant)) = shaken {
+                this.begin(stream, grant, peer, guard, &signal, &running);
+            }
+        });
+    }
+
+    /// The TLS handshake of one connection; a failure has been counted and told.
+    async fn shake_hands(&self, stream: Stream, peer: &Peer) -> Option<(Stream, Grant)> {
+        let (Some(tls), Stream::Tcp(tcp)) = (&self.tls, stream) else {
+            return None;
+        };
+        match tls.server.accept(tcp, tls.timeout, &tls.crowd).await {
+            Ok(accepted) => {
+                let stream = Stream::Tls(Box::new(accepted.stream.into()));
+                Some((stream, accepted.grant))
+            }
+            Err(error) => {
+                let reason = error.fault.as_str();
+                self.counters.closed(reason);
+                if let Some(more) = self.counters.may_log(reason) {
+                    tracing::warn!(
+                        listener = &*self.name,
+                        peer = peer.text,
+                        reason,
+                        suppressed = suppressed(more),
+                        "{error}"
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    /// Begins to take frames from a connection that is let in.
+    fn begin(
+        &self,
+        stream: Stream,
+        grant: Grant,
+        peer: Peer,
+        guard: OpenGuard,
+        signal: &Signal,
+        running: &mpsc::Sender<()>,
+    ) {
         let origin = Arc::new(Origin {
             conn: ConnId::next(),
             listener: self.name.clone(),
@@ -258,7 +358,10 @@ impl Listener {
         });
         // Of the highest level, so that a warning names the peer also where only warnings are logged.
         let span = tracing::error_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
-        let stages = self.stages.iter().map(|f| f.build(&origin)).collect();
+        let guarded = self.foreign.filter(|_| grant != Grant::Any);
+        let first = guarded.map(|slot| Box::new(IdentityGuard::new(grant, slot)) as Box<dyn Stage>);
+        let others = self.stages.iter().map(|f| f.build(&origin));
+        let stages = first.into_iter().chain(others).collect();
         let chain = Chain::with_limit(stages, self.replaced);
         let link = Link::new(stream, self.link.clone(), self.pool.clone());
         let intake = Intake::new(

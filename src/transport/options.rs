@@ -1,7 +1,12 @@
 //! Settings of a listener.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
+use crate::transport::tls::TlsVersion;
+use crate::transport::tls::rules::{ClientRule, Rules};
+use crate::transport::tls::server::{ClientCertificates, ServerFiles};
 use crate::units::{ByteSize, Endpoint, FileMode, Net, Span};
 
 /// One `[[listener]]`: a place where DNS servers connect, and what it takes from them.
@@ -52,6 +57,23 @@ pub struct ListenerOptions {
     pub owner: String,
     /// Group of the socket file, name or number (Unix). Empty: the group tapflow runs as.
     pub group: String,
+    /// Certificate chain in PEM, the listener's own first (TLS).
+    pub tls_cert: PathBuf,
+    /// Its private key in PEM (TLS).
+    pub tls_key: PathBuf,
+    /// Whether senders show certificates (TLS).
+    pub tls_client: ClientCertificates,
+    /// Authorities of senders' certificates in PEM (TLS). Empty: none, so that only fingerprints count.
+    pub tls_client_ca: PathBuf,
+    /// Which senders may come, by a name or fingerprint of their certificate, and as which dnstap identity (TLS). Empty:
+    /// every one with a good certificate, as any.
+    pub tls_clients: Vec<ClientRule>,
+    /// Oldest version of TLS that is spoken.
+    pub tls_min_version: TlsVersion,
+    /// TLS handshakes under way at once; one more closes the oldest.
+    pub tls_handshakes_max: u32,
+    /// How often to see whether certificate, key or authorities have changed (TLS). Off: on SIGHUP alone.
+    pub tls_reload: Span,
 }
 
 impl Default for ListenerOptions {
@@ -78,6 +100,14 @@ impl Default for ListenerOptions {
             socket_mode: FileMode(0o660),
             owner: String::new(),
             group: String::new(),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            tls_client: ClientCertificates::Off,
+            tls_client_ca: PathBuf::new(),
+            tls_clients: Vec::new(),
+            tls_min_version: TlsVersion::V12,
+            tls_handshakes_max: 256,
+            tls_reload: Span::secs(30),
         }
     }
 }
@@ -85,6 +115,18 @@ impl Default for ListenerOptions {
 impl ListenerOptions {
     /// Keys that a file must give, since no default can be right.
     pub const REQUIRED: &'static [&'static str] = &["uri"];
+
+    /// What TLS is made from, where the place asks for it.
+    pub fn tls(&self) -> Option<ServerFiles> {
+        matches!(self.uri, Endpoint::Tls { .. }).then(|| ServerFiles {
+            cert: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            client_ca: self.tls_client_ca.clone(),
+            client: self.tls_client,
+            rules: Rules::new(self.tls_clients.clone()),
+            min_version: self.tls_min_version,
+        })
+    }
 
     /// Bytes a connection's buffer may grow to: `buffer_max`, or the sum that stands for its 0.
     pub fn buffer_limit(&self) -> u64 {

@@ -76,7 +76,7 @@ impl At<'_> {
 fn place(listener: &ListenerOptions, at: &mut At<'_>) {
     match &listener.uri {
         Endpoint::Unix(socket) => unix(listener, socket, at),
-        Endpoint::Tcp { host, .. } => tcp(listener, host, at),
+        Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => tcp(listener, host, at),
     }
     host_bits(&at.key("allow"), &listener.allow, at.problems);
 }
@@ -308,14 +308,14 @@ fn clashes(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
             let what = format!("listener {} listens at {} already", j + 1, other.uri);
             problems
                 .push(Problem::error(place, what).fix("each listener needs a place of its own"));
-        } else if let Endpoint::Tcp { host, port } = &listener.uri
+        } else if let Some((host, port)) = listener.uri.host_port()
             && config.http.enabled
             && !unread.is("http.address")
-            && *port != 0
-            && *port == config.http.address.port()
+            && port != 0
+            && port == config.http.address.port()
             && (is_any(host)
                 || config.http.address.ip().is_unspecified()
-                || *host == config.http.address.ip().to_string())
+                || host == config.http.address.ip().to_string())
         {
             let what = format!("the HTTP server is at {} already", config.http.address);
             problems.push(Problem::error(place, what).fix("use another port, here or in [http]"));

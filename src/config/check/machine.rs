@@ -59,6 +59,7 @@ pub fn machine(config: &Config) -> Vec<Problem> {
             problems.push(Problem::warning(format!("output[{i}].path"), what));
         }
     }
+    super::tls::files(config, &mut problems);
     problems
 }
 
