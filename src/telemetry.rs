@@ -63,6 +63,7 @@ metrics_table! {
     CONNECTIONS_ACTIVE = Gauge "tapflow_connections_active" ["listener"] "Connections open now.";
     CONNECTIONS_ACCEPTED = Counter "tapflow_connections_accepted_total" ["listener"] "Connections accepted, refused ones included.";
     CONNECTIONS_CLOSED = Counter "tapflow_connections_closed_total" ["listener", "reason"] "Connections that ended, by reason.";
+    RATE_WAITS = Counter "tapflow_rate_waits_total" ["listener"] "How often a connection was not read from for a while because its peer had sent more than it may.";
     CONTROL_FRAMES_IGNORED = Counter "tapflow_control_frames_ignored_total" ["listener"] "Control frames that were out of place or unknown and did no harm.";
     OUTPUT_RECONNECTS = Counter "tapflow_output_reconnects_total" ["output", "reason"] "Connections that an output lost or could not make, by reason.";
     OUTPUT_CONNECTED = Gauge "tapflow_output_connected" ["output"] "Whether an output has its place to write to (1) or not (0).";

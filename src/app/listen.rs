@@ -13,29 +13,35 @@ use crate::fstrm::compress::{Codec, Compression};
 use crate::fstrm::{self, BufOptions, BufPool, ContentType, End, Limits};
 use crate::ids::{ConnId, DropSlot};
 use crate::link::fstrm::{Link, LinkError, Options};
-use crate::log_limit::LogLimit;
+use crate::log_limit::{KeyedLogLimit, LogLimit};
 use crate::pipeline::batch::Origin;
 use crate::pipeline::fan::Fan;
-use crate::pipeline::guard::{self, IdentityGuard};
-use crate::pipeline::intake::{Closed, Intake, ListenerSlots, REASON_SHUTDOWN, ReadAhead, Shared};
+use crate::pipeline::guard::{self, IdentityGuard, RateGuard};
+use crate::pipeline::intake::{
+    Closed, Intake, ListenerSlots, Pace, REASON_SHUTDOWN, ReadAhead, Shared,
+};
 use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::stage::{Chain, ReplacedLimit, Stage, StageFactory};
 use crate::shutdown::{Phase, Signal};
 use crate::telemetry::{self, Telemetry};
-use crate::transport::admission::{Admission, Permit, Refusal};
-use crate::transport::options::{ListenerMode, ListenerOptions, Oversize, ReceiveCompression};
+use crate::transport::admission::{Admission, PeerKey, Permit, Refusal, Rules};
+use crate::transport::options::{
+    ListenerMode, ListenerOptions, OverRate, Oversize, ReceiveCompression,
+};
 use crate::transport::tls::Fault;
 use crate::transport::tls::crowd::Crowd;
 use crate::transport::tls::rules::Grant;
 use crate::transport::tls::server::ServerTls;
-use crate::transport::{BindOptions, Bound, Peer, Stream, unix};
-use crate::units::Endpoint;
+use crate::transport::{BindError, BindOptions, Bound, Peer, Stream, unix};
+use crate::units::{Endpoint, Net};
 
 /// Free read buffers that a listener keeps for its next connections.
 const POOL_KEEP: usize = 64;
 /// After a failed accept (out of descriptors, say) the loop rests, or it would spin.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// Peers that get a line of their own in [`LOG_INTERVAL`] when they are refused.
+const LOG_PEERS: usize = 32;
 /// At most one log line in this time for what any outsider can cause, for each kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -93,6 +99,35 @@ pub fn link_options(options: &ListenerOptions) -> Options {
     }
 }
 
+/// Who may connect to the configuration's listener. A user or group that this machine does not know lets nobody in.
+pub fn admission_rules(options: &ListenerOptions) -> Rules {
+    let nets = |nets: &[Net]| nets.iter().map(|net| net.0).collect();
+    let ids = |names: &[String], id: fn(&str) -> Result<u32, BindError>| {
+        let known = |name: &String| {
+            id(name).inspect_err(|error| tracing::warn!(%error, listener = options.name, "nobody is let in by this name")).ok()
+        };
+        let found: Vec<u32> = names.iter().filter_map(known).collect();
+        // No user has this number; an empty list would let everyone in.
+        if found.is_empty() && !names.is_empty() {
+            vec![u32::MAX - 1]
+        } else {
+            found
+        }
+    };
+    Rules {
+        allow: nets(&options.allow),
+        deny: nets(&options.deny),
+        users: ids(&options.allow_users, unix::user_id),
+        groups: ids(&options.allow_groups, unix::group_id),
+        max: options.connections_max as usize,
+        max_per_peer: options.connections_per_peer_max as usize,
+        per_second: options.connects_per_second_max.into(),
+        per_peer_second: options.connects_per_peer_second_max.into(),
+        frames: options.frames_per_peer_second_max.into(),
+        bytes: options.bytes_per_peer_second_max.bytes(),
+    }
+}
+
 /// One listener.
 pub struct Listener {
     name: Arc<str>,
@@ -108,6 +143,8 @@ pub struct Listener {
     /// Where frames go whose identity the sender's certificate does not permit.
     foreign: Option<DropSlot>,
     handshakes_max: usize,
+    /// Where frames go of peers that send more than they may; none: they have to wait.
+    over_rate: Option<DropSlot>,
 }
 
 /// The TLS of a listener.
@@ -123,6 +160,9 @@ struct Counters {
     ignored: Counter,
     closed: HashMap<&'static str, Counter>,
     logs: HashMap<&'static str, LogLimit>,
+    /// One line for each peer and rule.
+    refused: KeyedLogLimit<(Refusal, PeerKey)>,
+    rate_waits: Counter,
 }
 
 impl Counters {
@@ -139,6 +179,8 @@ impl Counters {
             accepted: telemetry.counter(telemetry::CONNECTIONS_ACCEPTED, &[name]),
             active: telemetry.gauge(telemetry::CONNECTIONS_ACTIVE, &[name]),
             ignored: telemetry.counter(telemetry::CONTROL_FRAMES_IGNORED, &[name]),
+            refused: KeyedLogLimit::new(LOG_INTERVAL, LOG_PEERS),
+            rate_waits: telemetry.counter(telemetry::RATE_WAITS, &[name]),
             closed: reasons()
                 .map(|r| {
                     (
@@ -169,7 +211,7 @@ impl Counters {
 
 /// What an open socket holds; dropped with the socket.
 struct OpenGuard {
-    _permit: Permit,
+    permit: Permit,
     counters: Arc<Counters>,
 }
 
@@ -189,11 +231,6 @@ impl Listener {
         lanes: &[Lane],
         read_ahead: Arc<ReadAhead>,
     ) -> Self {
-        let allow = options.allow.iter().map(|net| net.0).collect();
-        let (max, per_peer) = (
-            options.connections_max as usize,
-            options.connections_per_peer_max as usize,
-        );
         let shared = Shared {
             ledger: ledger.clone(),
             listener: ledger.register_listener(&options.name),
@@ -212,7 +249,7 @@ impl Listener {
         Self {
             name: options.name.as_str().into(),
             link: link_options(options),
-            admission: Arc::new(Admission::new(allow, max, per_peer)),
+            admission: Arc::new(Admission::new(admission_rules(options))),
             pool: BufPool::new(options.read_size.as_usize(), POOL_KEEP),
             shared: Arc::new(shared),
             stages: stages.clone(),
@@ -221,7 +258,9 @@ impl Listener {
             counters: Arc::new(Counters::new(&options.name, faults, telemetry)),
             tls: None,
             foreign: (!options.tls_clients.is_empty())
-                .then(|| guard::register(ledger, &options.name)),
+                .then(|| guard::register(ledger, &options.name, guard::FOREIGN_IDENTITY)),
+            over_rate: (options.over_rate == OverRate::Drop)
+                .then(|| guard::register(ledger, &options.name, guard::OVER_RATE)),
             handshakes_max: options.tls_handshakes_max as usize,
         }
     }
@@ -272,16 +311,19 @@ impl Listener {
         running: &mpsc::Sender<()>,
     ) {
         self.counters.accepted.increment(1);
-        let permit = match self.admission.admit(peer.key) {
+        let admitted = self.admission.admit(peer.key, peer.group, Instant::now());
+        let permit = match admitted {
             Ok(permit) => permit,
             Err(refusal) => {
                 let reason = refusal.as_str();
                 self.counters.closed(reason);
-                if let Some(more) = self.counters.may_log(reason) {
+                let key = (refusal, peer.key);
+                if let Some(more) = self.counters.refused.pass(key, Instant::now()) {
                     tracing::warn!(
                         listener = &*self.name,
                         peer = peer.text,
                         reason,
+                        rule = self.admission.rule(refusal, peer.key),
                         suppressed = suppressed(more),
                         "refused a connection"
                     );
@@ -291,7 +333,7 @@ impl Listener {
         };
         self.counters.active.increment(1.0);
         let guard = OpenGuard {
-            _permit: permit,
+            permit,
             counters: self.counters.clone(),
         };
         let Some(_) = &self.tls else {
@@ -360,8 +402,16 @@ impl Listener {
         let span = tracing::error_span!("conn", n = %origin.conn, listener = &*self.name, peer = origin.peer, identity = tracing::field::Empty);
         let guarded = self.foreign.filter(|_| grant != Grant::Any);
         let first = guarded.map(|slot| Box::new(IdentityGuard::new(grant, slot)) as Box<dyn Stage>);
+        let rate = guard.permit.rate();
+        let limit = self.over_rate.zip(rate.clone());
+        let limit =
+            limit.map(|(slot, rate)| Box::new(RateGuard::new(rate, slot)) as Box<dyn Stage>);
+        let pace = rate.filter(|_| self.over_rate.is_none()).map(|rate| Pace {
+            rate,
+            waits: self.counters.rate_waits.clone(),
+        });
         let others = self.stages.iter().map(|f| f.build(&origin));
-        let stages = first.into_iter().chain(others).collect();
+        let stages = limit.into_iter().chain(first).chain(others).collect();
         let chain = Chain::with_limit(stages, self.replaced);
         let link = Link::new(stream, self.link.clone(), self.pool.clone());
         let intake = Intake::new(
@@ -371,7 +421,8 @@ impl Listener {
             Fan::new(&self.lanes),
             self.shared.clone(),
             origin,
-        );
+        )
+        .paced(pace);
         let (signal, running, counters) = (signal.clone(), running.clone(), self.counters.clone());
         let task = async move {
             tracing::debug!("connected");

@@ -19,6 +19,7 @@ use tokio_rustls::TlsStream;
 
 pub mod admission;
 pub mod options;
+pub mod rate;
 pub mod tcp;
 pub mod tls;
 pub mod unix;
@@ -150,6 +151,8 @@ pub struct Peer {
     pub text: String,
     /// For limits and rules.
     pub key: PeerKey,
+    /// The group of a local peer's process.
+    pub group: Option<u32>,
 }
 
 /// A socket that listens.
@@ -228,21 +231,23 @@ impl Bound {
                     let _ = socket2::SockRef::from(&stream)
                         .set_recv_buffer_size(options.receive_buffer);
                 }
-                let (uid, text) = match stream.peer_cred() {
+                let (uid, group, text) = match stream.peer_cred() {
                     Ok(c) => (
                         c.uid(),
+                        Some(c.gid()),
                         c.pid().map_or_else(
                             || format!("uid={}", c.uid()),
                             |pid| format!("uid={} pid={pid}", c.uid()),
                         ),
                     ),
-                    Err(_) => (u32::MAX, "unix".to_owned()),
+                    Err(_) => (u32::MAX, None, "unix".to_owned()),
                 };
                 Ok((
                     Stream::Unix(stream),
                     Peer {
                         text,
                         key: PeerKey::Uid(uid),
+                        group,
                     },
                 ))
             }
@@ -256,6 +261,7 @@ impl Bound {
                     Peer {
                         text: address.to_string(),
                         key,
+                        group: None,
                     },
                 ))
             }

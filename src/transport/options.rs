@@ -49,6 +49,22 @@ pub struct ListenerOptions {
     pub connections_per_peer_max: u32,
     /// Networks that may connect (TCP). Empty: everyone may.
     pub allow: Vec<Net>,
+    /// Networks that may not connect, whatever `allow` says (TCP).
+    pub deny: Vec<Net>,
+    /// Users whose processes may connect, names or numbers (Unix). Empty, with `allow_groups`: everyone may.
+    pub allow_users: Vec<String>,
+    /// Groups whose processes may connect, names or numbers (Unix); the group that the process runs as counts.
+    pub allow_groups: Vec<String>,
+    /// New connections a second on this listener. 0: no limit.
+    pub connects_per_second_max: u32,
+    /// New connections a second from one address (TCP) or user (Unix). 0: no limit.
+    pub connects_per_peer_second_max: u32,
+    /// Frames a second from one address (TCP) or user (Unix), over all its connections. 0: no limit.
+    pub frames_per_peer_second_max: u32,
+    /// Bytes a second from one address (TCP) or user (Unix), over all its connections. 0: no limit.
+    pub bytes_per_peer_second_max: ByteSize,
+    /// What becomes of frames over these two.
+    pub over_rate: OverRate,
     /// Idle time after which TCP asks whether the peer still lives (TCP). Off: never.
     pub keepalive: Span,
     /// Permissions of the socket file, set before the first connection is accepted (Unix).
@@ -96,6 +112,14 @@ impl Default for ListenerOptions {
             connections_max: 10_000,
             connections_per_peer_max: 0,
             allow: Vec::new(),
+            deny: Vec::new(),
+            allow_users: Vec::new(),
+            allow_groups: Vec::new(),
+            connects_per_second_max: 0,
+            connects_per_peer_second_max: 0,
+            frames_per_peer_second_max: 0,
+            bytes_per_peer_second_max: ByteSize(0),
+            over_rate: OverRate::Wait,
             keepalive: Span::secs(60),
             socket_mode: FileMode(0o660),
             owner: String::new(),
@@ -173,6 +197,17 @@ pub enum ReceiveCompression {
     Snappy,
     /// Zstandard in every frame.
     Zstd,
+}
+
+/// What becomes of frames of a peer that sends more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OverRate {
+    /// They are read later: the peer has to wait, and may drop on its side.
+    #[default]
+    Wait,
+    /// They are dropped, and counted.
+    Drop,
 }
 
 /// What becomes of a data frame over the limit.

@@ -72,6 +72,18 @@ fn users(listener: &ListenerOptions, place: &dyn Fn(&str) -> String, problems: &
             format!("this machine has no user \"{user}\""),
         ));
     }
+    for (i, user) in listener.allow_users.iter().enumerate() {
+        if user.parse::<u32>().is_err() && uzers::get_user_by_name(user).is_none() {
+            let what = format!("this machine has no user \"{user}\", so it lets nobody in");
+            problems.push(Problem::warning(place(&format!("allow_users[{i}]")), what));
+        }
+    }
+    for (i, group) in listener.allow_groups.iter().enumerate() {
+        if group.parse::<u32>().is_err() && uzers::get_group_by_name(group).is_none() {
+            let what = format!("this machine has no group \"{group}\", so it lets nobody in");
+            problems.push(Problem::warning(place(&format!("allow_groups[{i}]")), what));
+        }
+    }
     let group = &listener.group;
     if !group.is_empty()
         && group.parse::<u32>().is_err()

@@ -201,7 +201,7 @@ impl HandshakeError {
 
 impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
-        let fault = fault_of(&error).unwrap_or(match error.kind() {
+        let fault = fault_of(&error).unwrap_or_else(|| match error.kind() {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionAborted
