@@ -1,5 +1,7 @@
 //! A brake on log lines that an outsider can cause: at most one line an interval, which tells how many it stands for.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -53,9 +55,71 @@ impl LogLimit {
     }
 }
 
+/// Lets one event an interval through for each key, and at most `keys_max` keys an interval, so that an outsider with many
+/// addresses fills neither the log nor memory.
+#[derive(Debug)]
+pub struct KeyedLogLimit<K> {
+    interval: Duration,
+    keys_max: usize,
+    state: Mutex<Keys<K>>,
+}
+
+#[derive(Debug)]
+struct Keys<K> {
+    since: Option<Instant>,
+    seen: HashSet<K>,
+    held_back: u64,
+}
+
+impl<K: Eq + Hash> KeyedLogLimit<K> {
+    /// One line every `interval` for each of at most `keys_max` keys.
+    pub fn new(interval: Duration, keys_max: usize) -> Self {
+        Self {
+            interval,
+            keys_max,
+            state: Mutex::new(Keys {
+                since: None,
+                seen: HashSet::new(),
+                held_back: 0,
+            }),
+        }
+    }
+
+    /// As [`LogLimit::pass`], for this key.
+    pub fn pass(&self, key: K, now: Instant) -> Option<u64> {
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let begun = |since: Instant| now.duration_since(since) < self.interval;
+        if !state.since.is_some_and(begun) {
+            state.since = Some(now);
+            state.seen.clear();
+        }
+        if state.seen.len() < self.keys_max && state.seen.insert(key) {
+            return Some(std::mem::take(&mut state.held_back));
+        }
+        state.held_back += 1;
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_key_gets_its_line_and_many_keys_do_not_get_more_than_a_few() {
+        let limit = KeyedLogLimit::new(Duration::from_secs(10), 2);
+        let start = Instant::now();
+        let pass = |key: u8, at: u64| limit.pass(key, start + Duration::from_secs(at));
+        assert_eq!(
+            (pass(1, 0), pass(1, 1), pass(2, 2)),
+            (Some(0), None, Some(1))
+        );
+        assert_eq!((pass(3, 3), pass(2, 4)), (None, None));
+        assert_eq!((pass(3, 10), pass(1, 11)), (Some(2), Some(0)));
+    }
 
     #[test]
     fn passes_one_event_an_interval_and_tells_how_many_it_held_back() {

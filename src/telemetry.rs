@@ -63,11 +63,14 @@ metrics_table! {
     CONNECTIONS_ACTIVE = Gauge "tapflow_connections_active" ["listener"] "Connections open now.";
     CONNECTIONS_ACCEPTED = Counter "tapflow_connections_accepted_total" ["listener"] "Connections accepted, refused ones included.";
     CONNECTIONS_CLOSED = Counter "tapflow_connections_closed_total" ["listener", "reason"] "Connections that ended, by reason.";
+    RATE_WAITS = Counter "tapflow_rate_waits_total" ["listener"] "How often a connection was not read from for a while because its peer had sent more than it may.";
     CONTROL_FRAMES_IGNORED = Counter "tapflow_control_frames_ignored_total" ["listener"] "Control frames that were out of place or unknown and did no harm.";
     OUTPUT_RECONNECTS = Counter "tapflow_output_reconnects_total" ["output", "reason"] "Connections that an output lost or could not make, by reason.";
     OUTPUT_CONNECTED = Gauge "tapflow_output_connected" ["output"] "Whether an output has its place to write to (1) or not (0).";
     OUTPUT_BYTES = Counter "tapflow_output_bytes_total" ["output"] "Bytes that an output has written, in its own format and compression.";
     OUTPUT_ERRORS = Counter "tapflow_output_errors_total" ["output"] "Errors of an output's place to write to; the log says which.";
+    TLS_CERTIFICATE_EXPIRY = Gauge "tapflow_tls_certificate_expiry_timestamp_seconds" ["place"] "Until when the certificate in use is valid.";
+    TLS_RELOADS = Counter "tapflow_tls_reloads_total" ["place", "result"] "How often certificate, key and authorities were read again: done, or failed and those from before stay.";
     DECODE_ERRORS = Counter "tapflow_decode_errors_total" ["reason"] "Frames whose dnstap payload or DNS message could not be decoded in full. Those with a dnstap reason are dropped by the decode stage, those with a dns reason are kept.";
     DNSTAP_MESSAGES = Counter "tapflow_dnstap_messages_total" ["type"] "dnstap messages by type.";
     DNS_QUERIES = Counter "tapflow_dns_queries_total" ["qtype"] "DNS queries by QTYPE.";

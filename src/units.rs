@@ -531,10 +531,10 @@ mod tests {
             ("localhost", "does not say what kind"),
             ("unix:", "names no path"),
             ("unix:/a\0b", "NUL"),
-            ("udp:127.0.0.1:53", "knows unix: and tcp:"),
+            ("udp:127.0.0.1:53", "knows unix:, tcp: and tls:"),
             (
-                "tls:127.0.0.1:6000",
-                "\"tls:\", which this version does not know",
+                "quic:127.0.0.1:6000",
+                "\"quic:\", which this version does not know",
             ),
             ("mux+tcp:127.0.0.1:6000", "\"mux+tcp:\""),
             ("tcp:127.0.0.1", "has no port"),

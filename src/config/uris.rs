@@ -132,8 +132,7 @@ pub fn output(uri: &str) -> Result<OutputOptions, UriError> {
     read(&text, |config| config.output.pop()).map_err(fail)
 }
 
-const OUTPUT_EXAMPLES: &str =
-    "write null:, stdout:, stdout:json, file:/folder, or unix:/path or tcp:host:port to forward to";
+const OUTPUT_EXAMPLES: &str = "write null:, stdout:, stdout:json, file:/folder, or unix:/path, tcp:host:port or tls:host:port to forward to";
 
 fn output_kind(place: &str) -> Result<OutputKind, String> {
     let (scheme, rest) = place.split_once(':').unwrap_or((place, ""));
@@ -155,7 +154,7 @@ fn output_kind(place: &str) -> Result<OutputKind, String> {
                 ..FileOptions::default()
             }))
         }
-        "unix" | "tcp" => {
+        "unix" | "tcp" | "tls" => {
             let to = place.parse().map_err(|error| format!("{error}"))?;
             Ok(OutputKind::Dnstap(DnstapOptions {
                 to,
@@ -170,7 +169,7 @@ fn output_kind(place: &str) -> Result<OutputKind, String> {
             "write file:{place} to keep files there, or unix:{place} to forward to a socket there"
         )),
         _ => {
-            let near = suggest::closest(scheme, ["null", "stdout", "file", "unix", "tcp"]);
+            let near = suggest::closest(scheme, ["null", "stdout", "file", "unix", "tcp", "tls"]);
             let near = near
                 .map(|near| format!("did you mean {near}:? "))
                 .unwrap_or_default();
@@ -363,7 +362,7 @@ mod tests {
             (
                 "--listen",
                 "udp:127.0.0.1:6000",
-                &["\"udp:\"", "unix: and tcp:"],
+                &["\"udp:\"", "unix:, tcp: and tls:"],
             ),
             (
                 "--listen",

@@ -42,6 +42,7 @@ use crate::pipeline::ledger::Ledger;
 use crate::pipeline::queue::{Policy, Queue, QueueLimits};
 use crate::shutdown::Signal;
 use crate::telemetry::Telemetry;
+use crate::transport::tls::client::ClientTls;
 
 pub mod container;
 pub mod driver;
@@ -250,6 +251,7 @@ fn forward_options(o: &DnstapOptions) -> ForwardOptions {
         });
     ForwardOptions {
         to: o.to.clone(),
+        tls: o.tls().map(|files| Arc::new(ClientTls::new(files))),
         sender: SenderOptions {
             dialect: match o.mode {
                 ForwardMode::Bidirectional => Dialect::Bidirectional,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Format, Settings};
+use crate::transport::tls::TlsVersion;
+use crate::transport::tls::client::ClientFiles;
 use crate::units::{ByteSize, Endpoint, Span};
 
 /// One `[[output]]`: what every output has, and the settings of its `type`.
@@ -225,11 +227,32 @@ pub struct DnstapOptions {
     pub write_timeout: Span,
     /// Time to wait for FINISH after STOP.
     pub finish_timeout: Span,
+    /// Authorities of the collector's certificate, in PEM (TLS). Empty: those that the machine trusts.
+    pub tls_ca: PathBuf,
+    /// Name that the collector's certificate must have (TLS). Empty: the host in `to`.
+    pub tls_server_name: String,
+    /// Certificate chain to show, in PEM (TLS). Empty: none.
+    pub tls_cert: PathBuf,
+    /// Its private key, in PEM (TLS).
+    pub tls_key: PathBuf,
+    /// Oldest version of TLS that is spoken.
+    pub tls_min_version: TlsVersion,
 }
 
 impl DnstapOptions {
     /// Keys that a file must give, since no default can be right.
     pub const REQUIRED: &'static [&'static str] = &["to"];
+
+    /// What TLS is made from, where `to` asks for it.
+    pub fn tls(&self) -> Option<ClientFiles> {
+        matches!(self.to, Endpoint::Tls { .. }).then(|| ClientFiles {
+            ca: self.tls_ca.clone(),
+            server_name: self.tls_server_name.clone(),
+            cert: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            min_version: self.tls_min_version,
+        })
+    }
 }
 
 impl Default for DnstapOptions {
@@ -245,6 +268,11 @@ impl Default for DnstapOptions {
             handshake_timeout: Span::secs(5),
             write_timeout: Span::secs(30),
             finish_timeout: Span::secs(2),
+            tls_ca: PathBuf::new(),
+            tls_server_name: String::new(),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            tls_min_version: TlsVersion::V12,
         }
     }
 }

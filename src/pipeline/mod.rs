@@ -19,6 +19,7 @@
 
 pub mod batch;
 pub mod fan;
+pub mod guard;
 pub mod intake;
 pub mod lane;
 pub mod ledger;

@@ -9,7 +9,8 @@ use ipnet::IpNet;
 
 use super::UnitError;
 
-/// A place to listen at or to connect to: `unix:/path` or `tcp:host:port`, with an IPv6 address in brackets.
+/// A place to listen at or to connect to: `unix:/path`, `tcp:host:port` or `tls:host:port`, with an IPv6 address in
+/// brackets.
 ///
 /// The path may hold `{data_dir}`, which configuration replaces by the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,10 +24,17 @@ pub enum Endpoint {
         /// Port, 0 to 65535.
         port: u16,
     },
+    /// TLS over TCP: as [`Endpoint::Tcp`].
+    Tls {
+        /// As in [`Endpoint::Tcp`].
+        host: String,
+        /// Port, 0 to 65535.
+        port: u16,
+    },
 }
 
 /// What an [`Endpoint`] looks like, for error messages.
-pub(super) const ENDPOINT_EXAMPLE: &str = "write \"unix:/path/to/socket\" or \"tcp:host:port\", such as \"tcp:127.0.0.1:6000\" or \"tcp:[::1]:6000\"";
+pub(super) const ENDPOINT_EXAMPLE: &str = "write \"unix:/path/to/socket\", \"tcp:host:port\" or \"tls:host:port\", such as \"tcp:127.0.0.1:6000\" or \"tcp:[::1]:6000\"";
 
 impl Endpoint {
     /// A TCP endpoint.
@@ -37,16 +45,33 @@ impl Endpoint {
         }
     }
 
+    /// A TCP endpoint with TLS.
+    pub fn tls(host: impl Into<String>, port: u16) -> Self {
+        Self::Tls {
+            host: host.into(),
+            port,
+        }
+    }
+
+    /// Host and port, where it has them.
+    pub fn host_port(&self) -> Option<(&str, u16)> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp { host, port } | Self::Tls { host, port } => Some((host, *port)),
+        }
+    }
+
     /// A Unix endpoint.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self::Unix(path.into())
     }
 
-    /// The word before the colon: `unix` or `tcp`.
+    /// The word before the colon: `unix`, `tcp` or `tls`.
     pub const fn scheme(&self) -> &'static str {
         match self {
             Self::Unix(_) => "unix",
             Self::Tcp { .. } => "tcp",
+            Self::Tls { .. } => "tls",
         }
     }
 }
@@ -55,8 +80,14 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
+            Self::Tcp { host, port } | Self::Tls { host, port } => {
+                let (open, close) = if host.contains(':') {
+                    ("[", "]")
+                } else {
+                    ("", "")
+                };
+                write!(f, "{}:{open}{host}{close}:{port}", self.scheme())
+            }
         }
     }
 }
@@ -92,11 +123,15 @@ impl FromStr for Endpoint {
                 Ok((host, port)) => Ok(Self::Tcp { host, port }),
                 Err(why) => bad(why),
             },
+            "tls" => match host_port(rest) {
+                Ok((host, port)) => Ok(Self::Tls { host, port }),
+                Err(why) => bad(why),
+            },
             _ if host_port(text).is_ok() => Err(UnitError::new(format!(
                 "\"{text}\" does not say what kind of place it is: write \"tcp:{text}\""
             ))),
             _ => bad(format!(
-                "begins with \"{scheme}:\", which this version does not know (it knows unix: and tcp:)"
+                "begins with \"{scheme}:\", which this version does not know (it knows unix:, tcp: and tls:)"
             )),
         }
     }

@@ -157,17 +157,17 @@ fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut 
     let to = format!("{place}.to");
     match &dnstap.to {
         Endpoint::Unix(socket) => path(&to, socket, problems),
-        Endpoint::Tcp { port: 0, .. } => {
+        Endpoint::Tcp { port: 0, .. } | Endpoint::Tls { port: 0, .. } => {
             problems.push(
                 Problem::error(&to, "port 0 cannot be connected to")
                     .fix("dnstap collectors often use 6000"),
             );
         }
-        Endpoint::Tcp { host, .. } if is_any(host) => {
+        Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } if is_any(host) => {
             let what = format!("{host} is an address to listen at, not one to connect to");
             problems.push(Problem::error(&to, what).fix("name the collector's address"));
         }
-        Endpoint::Tcp { .. } => {}
+        Endpoint::Tcp { .. } | Endpoint::Tls { .. } => {}
     }
     if let Some(i) = config
         .listener
@@ -210,17 +210,13 @@ fn forward(dnstap: &DnstapOptions, config: &Config, place: &str, problems: &mut 
 fn feeds(to: &Endpoint, uri: &Endpoint) -> bool {
     if same_place(to, uri) {
         // A wildcard listener has the port on this machine's addresses alone.
-        return match (to, uri) {
-            (Endpoint::Tcp { host, .. }, Endpoint::Tcp { host: at, .. }) => {
-                at.eq_ignore_ascii_case(host) || is_loopback(host)
-            }
+        return match (to.host_port(), uri.host_port()) {
+            (Some((host, _)), Some((at, _))) => at.eq_ignore_ascii_case(host) || is_loopback(host),
             _ => true,
         };
     }
-    match (to, uri) {
-        (Endpoint::Tcp { host, port }, Endpoint::Tcp { host: at, port: q }) => {
-            port == q && is_loopback(host) && is_loopback(at)
-        }
+    match (to.host_port(), uri.host_port()) {
+        (Some((host, port)), Some((at, q))) => port == q && is_loopback(host) && is_loopback(at),
         _ => false,
     }
 }
