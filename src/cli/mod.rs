@@ -35,6 +35,7 @@ pub struct Usage(pub String);
 pub mod check_config;
 pub mod completions;
 pub mod convert;
+pub mod health;
 pub mod input;
 pub mod interrupt;
 pub mod man;
@@ -92,6 +93,7 @@ pub enum Command {
     Read(read::ReadArgs),
     Convert(convert::ConvertArgs),
     CheckConfig(check_config::CheckConfigArgs),
+    Health(health::HealthArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -107,6 +109,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Read(args) => read::run(args),
         Command::Convert(args) => convert::run(args),
         Command::CheckConfig(args) => check_config::run(args),
+        Command::Health(args) => health::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

@@ -6,11 +6,14 @@ use crate::config::Config;
 use crate::stages::options::StageOptions;
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
 use crate::units::ByteSize;
+use crate::units::Endpoint;
 
 /// Bytes for what does not grow with settings: code, threads, the metrics' fixed series, compressors of files.
 const PROCESS_BYTES: u64 = 64 << 20;
 /// Bytes of a connection beside its buffers: task, span, counters, socket.
 const CONNECTION_BYTES: u64 = 16 << 10;
+/// A TLS connection's own buffers: records that came and are not decrypted, and what waits to be sent.
+const TLS_BYTES: u64 = 160 << 10;
 /// Bytes of one identity's time series: label and value, in the recorder and in a scrape.
 const IDENTITY_BYTES: u64 = 2 << 10;
 /// A waiting batch may hold a buffer of up to four times its own bytes (less than a quarter is copied out instead).
@@ -103,7 +106,12 @@ fn listener_bytes(listener: &ListenerOptions) -> u64 {
         .buffer_limit()
         .saturating_mul(2)
         .saturating_add(decompressed);
-    u64::from(listener.connections_max).saturating_mul(buffers.saturating_add(CONNECTION_BYTES))
+    let tls = match listener.uri {
+        Endpoint::Tls { .. } => TLS_BYTES,
+        _ => 0,
+    };
+    u64::from(listener.connections_max)
+        .saturating_mul(buffers.saturating_add(CONNECTION_BYTES).saturating_add(tls))
 }
 
 #[cfg(test)]

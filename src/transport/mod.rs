@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::TlsStream;
 
 pub mod admission;
+mod inherited;
 pub mod options;
 pub mod rate;
 pub mod tcp;
@@ -159,7 +160,8 @@ pub struct Peer {
 #[derive(Debug)]
 pub enum Bound {
     /// A Unix socket and its file.
-    Unix(UnixListener, unix::SocketFile),
+    /// Without the file where the service manager has made it.
+    Unix(UnixListener, Option<unix::SocketFile>),
     /// A TCP socket.
     Tcp(TcpListener),
 }
@@ -185,11 +187,19 @@ impl Bound {
     pub async fn bind(options: &BindOptions) -> Result<Self, BindError> {
         match &options.address {
             Endpoint::Unix(path) => {
-                unix::bind(path, &options.access).map(|(l, f)| Self::Unix(l, f))
+                if let Some(handed) = inherited::unix(path) {
+                    handed.set_nonblocking(true)?;
+                    return Ok(Self::Unix(UnixListener::from_std(handed)?, None));
+                }
+                unix::bind(path, &options.access).map(|(l, f)| Self::Unix(l, Some(f)))
             }
             Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
                 let mut last = None;
                 for address in resolve(host, *port).await? {
+                    if let Some(handed) = inherited::tcp(address) {
+                        handed.set_nonblocking(true)?;
+                        return Ok(Self::Tcp(TcpListener::from_std(handed)?));
+                    }
                     match tcp::bind(address, options.receive_buffer) {
                         Ok(l) => return Ok(Self::Tcp(l)),
                         Err(e) => last = Some(e),
