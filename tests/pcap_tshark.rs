@@ -240,7 +240,7 @@ fn theirs(path: &Path) -> Option<Vec<Seen>> {
 
 /// What [`decoded`] says, out of the fields of one message.
 fn decoded_by_tshark(message: &str, is_response: bool) -> String {
-    let (mut rows, mut name) = (vec![String::new()], String::new());
+    let (mut rows, mut name) = (vec![String::new()], None);
     let (mut low, mut high) = (0, 0);
     for line in message.lines() {
         let attribute = |name: &str| {
@@ -251,10 +251,11 @@ fn decoded_by_tshark(message: &str, is_response: bool) -> String {
         match line.trim_start().split(' ').nth(1) {
             Some("name=\"dns.qry.name\"" | "name=\"dns.resp.name\"") => {
                 let text = show().replace("&lt;", "<").replace("&gt;", ">");
-                name = plain(&text);
+                name = Some(plain(&text));
             }
             Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"") => {
-                rows.push(format!("{name} {}", show()));
+                // The types in a bitmap have the same field name, and no name before them.
+                rows.extend(name.take().map(|name| format!("{name} {}", show())));
             }
             Some("name=\"dns.flags.rcode\"") => low = show().parse().unwrap_or(0),
             Some("name=\"dns.resp.ext_rcode\"") => {
