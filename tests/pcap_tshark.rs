@@ -125,9 +125,19 @@ fn decoded(message: &[u8]) -> Option<String> {
         plain(text.unwrap_or("<Root>"))
     };
     let is_response = dns.header().flags & 0x8000 != 0;
-    let mut rows = vec![if is_response { dns.rcode().to_string() } else { String::new() }];
-    rows.extend(dns.questions().map(|q| format!("{} {}", shown(&q.name), q.qtype)));
-    rows.extend(dns.records().map(|r| format!("{} {}", shown(&r.owner), r.rtype)));
+    let mut rows = vec![if is_response {
+        dns.rcode().to_string()
+    } else {
+        String::new()
+    }];
+    rows.extend(
+        dns.questions()
+            .map(|q| format!("{} {}", shown(&q.name), q.qtype)),
+    );
+    rows.extend(
+        dns.records()
+            .map(|r| format!("{} {}", shown(&r.owner), r.rtype)),
+    );
     Some(rows.join(", "))
 }
 
@@ -327,15 +337,26 @@ fn compare_decoded(
     let mut bag = Bag::new();
     for (list, sign) in [(ours, 1), (theirs, -1)] {
         for seen in list.iter().filter(is_of_both) {
-            let row = format!("{}: {}", seen.key, seen.decoded.as_deref().unwrap_or_default());
+            let row = format!(
+                "{}: {}",
+                seen.key,
+                seen.decoded.as_deref().unwrap_or_default()
+            );
             *bag.entry(row).or_default() += sign;
         }
     }
     *same += ours.iter().filter(is_of_both).count();
     bag.retain(|_, n| *n != 0);
-    let rows: Vec<_> = bag.iter().take(14).map(|(row, n)| format!("{n:+} {row:.400}")).collect();
+    let rows: Vec<_> = bag
+        .iter()
+        .take(14)
+        .map(|(row, n)| format!("{n:+} {row:.400}"))
+        .collect();
     if !rows.is_empty() {
-        wrong.push(format!("{name}: decoded otherwise:\n    {}", rows.join("\n    ")));
+        wrong.push(format!(
+            "{name}: decoded otherwise:\n    {}",
+            rows.join("\n    ")
+        ));
     }
 }
 

@@ -209,7 +209,11 @@ impl Flat {
             flags(out);
         }
         number_key(out, b",\"dns.ancount\":", number(|header| header.answers));
-        number_key(out, b",\"dns.arcount\":", number(|header| header.additionals));
+        number_key(
+            out,
+            b",\"dns.arcount\":",
+            number(|header| header.additionals),
+        );
         if !self.joined {
             flags(out);
         }
@@ -218,7 +222,11 @@ impl Flat {
         number_key(out, b",\"dns.id\":", number(|header| header.id));
         number_key(out, b",\"dns.length\":", len as u64);
         bool_key(out, b",\"dns.malformed-packet\":", malformed);
-        number_key(out, b",\"dns.nscount\":", number(|header| header.authorities));
+        number_key(
+            out,
+            b",\"dns.nscount\":",
+            number(|header| header.authorities),
+        );
         number_key(
             out,
             b",\"dns.opcode\":",
@@ -230,7 +238,11 @@ impl Flat {
             Some(question) => iana::write_class(out, question.qclass),
             None => out.push(b'-'),
         }
-        number_key(out, b"\",\"dns.qdcount\":", number(|header| header.questions));
+        number_key(
+            out,
+            b"\",\"dns.qdcount\":",
+            number(|header| header.questions),
+        );
         out.extend_from_slice(b",\"dns.qname\":");
         match &question {
             Some(question) => push_short_name(out, &question.name),

@@ -65,6 +65,18 @@ impl Style for Short {
         }
     }
 
+    fn param(&self, out: &mut Vec<u8>, key: u16, value: &[u8]) {
+        let start = out.len();
+        present::write_param(out, key, value);
+        let written = out.get(start..).unwrap_or_default();
+        let quote = written.iter().position(|octet| *octet == b'"');
+        // Quotes are for values with escapes only.
+        if let Some(quote) = quote.filter(|_| !written.contains(&b'\\')) {
+            out.remove(start + quote);
+            out.pop();
+        }
+    }
+
     fn special(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {
         let mut strings = texts(record.data());
         match (record.rtype, strings.next(), strings.next()) {
