@@ -55,7 +55,7 @@ const PEERS: &[Peer] = &[
     // Our JSON has no program of its own; golang-dnstap's is what people have.
     Peer { format: "json", program: "dnstap", options: &["-j", "-r"], package: GOLANG, mark: "\n", is_old: false },
     Peer { format: "dnstap-read", program: "dnstap-read", options: &[], package: "bind9-dnsutils", mark: "\n", is_old: false },
-    Peer { format: "dnstap-read-yaml", program: "dnstap-read", options: &["-y"], package: "bind9-dnsutils", mark: "---\n", is_old: false },
+    Peer { format: "dnstap-read-yaml", program: "dnstap-read", options: &["-y"], package: "bind9-dnsutils", mark: "type: MESSAGE\n", is_old: false },
     Peer { format: "ldns-quiet", program: "dnstap-ldns", options: &["-q", "-r"], package: "dnstap-ldns", mark: "\n", is_old: true },
     Peer { format: "ldns", program: "dnstap-ldns", options: &["-y", "-r"], package: "dnstap-ldns", mark: "---\n", is_old: true },
 ];
@@ -276,7 +276,10 @@ fn timed(command: Option<Command>, file: &Path) -> Result<(f64, f64)> {
     let id = child.id();
     let pid = Pid::from_raw(id.try_into()?).ok_or("a process")?;
     // It has ended and is still there to be asked.
-    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    waitid(
+        WaitId::Pid(pid),
+        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+    )?;
     let wall = started.elapsed().as_secs_f64();
     let cpu = cpu_of(&id.to_string())?;
     child.wait()?;

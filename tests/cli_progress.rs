@@ -19,7 +19,11 @@ fn terminal() -> (File, File) {
     unlockpt(&user).unwrap();
     let name = ptsname(&user, Vec::new()).unwrap();
     let name = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
-    let program = OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let program = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name)
+        .unwrap();
     (File::from(user), program)
 }
 
@@ -70,14 +74,20 @@ fn a_capture_that_still_comes_in_shows_how_much_came() {
     let (half, rest) = capture.split_at(capture.len() / 2);
     stdin.write_all(half).unwrap();
     let line = shown(&mut user, "KiB");
-    assert!(line.contains("converting") && line.contains("KiB"), "{line:?}");
+    assert!(
+        line.contains("converting") && line.contains("KiB"),
+        "{line:?}"
+    );
     stdin.write_all(rest).unwrap();
     drop(stdin);
     let end = shown(&mut user, "\0");
     // 3: some of its datagrams lack a fragment, or are no messages.
     assert!(matches!(child.wait().unwrap().code(), Some(0 | 3)), "{end}");
     // The line is taken away, and the report stands in its place.
-    assert!(end.contains("\u{1b}[2K") && end.contains("queries"), "{end:?}");
+    assert!(
+        end.contains("\u{1b}[2K") && end.contains("queries"),
+        "{end:?}"
+    );
     assert!(out.metadata().unwrap().len() > 1000);
 }
 
@@ -97,7 +107,10 @@ fn a_file_shows_how_much_of_it_is_done_and_how_long_it_will_take() {
     drop(file);
     let (mut child, mut user) = on_a_terminal(&[], long.to_str().unwrap(), &out);
     let text = shown(&mut user, "\0");
-    assert!(matches!(child.wait().unwrap().code(), Some(0 | 3)), "{text}");
+    assert!(
+        matches!(child.wait().unwrap().code(), Some(0 | 3)),
+        "{text}"
+    );
     for wanted in ["converting", " of 39.", "left", "=>"] {
         assert!(text.contains(wanted), "{wanted} in {text:?}");
     }

@@ -233,7 +233,9 @@ fn messages() -> BTreeMap<Vec<u8>, String> {
         payloads.extend(inside.into_iter().map(|payload| (payload, path.clone())));
     }
     for (payload, path) in payloads {
-        let message = DnstapView::parse(&payload).ok().and_then(|view| view.message);
+        let message = DnstapView::parse(&payload)
+            .ok()
+            .and_then(|view| view.message);
         for octets in message
             .into_iter()
             .flat_map(|message| [message.query_message, message.response_message])

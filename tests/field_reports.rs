@@ -66,7 +66,11 @@ fn in_every_format(payload: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let view = DnstapView::parse(payload).expect("a payload");
     Format::kinds()
         .map(|kind| {
-            let mut line = (kind.make)(&Settings { utc: true, ..Settings::default() }).expect("a format");
+            let mut line = (kind.make)(&Settings {
+                utc: true,
+                ..Settings::default()
+            })
+            .expect("a format");
             let mut out = Vec::new();
             let entry = Entry {
                 payload,
@@ -85,8 +89,19 @@ fn in_every_format(payload: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 fn a_mapped_address_of_an_ipv4_client_is_its_ipv4_address_and_never_zeros() {
     let found = shown(&odd("p06-v4mapped-family-inet"));
     assert_eq!(found["query_address"], "192.0.2.1");
-    for format in ["text", "dnstap-read", "golang-json", "golang-yaml", "ldns", "flat-json", "collector-text"] {
-        let records = ours(&testdata("corpus/payload-fstrm/p06-v4mapped-family-inet.fstrm"), format);
+    for format in [
+        "text",
+        "dnstap-read",
+        "golang-json",
+        "golang-yaml",
+        "ldns",
+        "flat-json",
+        "collector-text",
+    ] {
+        let records = ours(
+            &testdata("corpus/payload-fstrm/p06-v4mapped-family-inet.fstrm"),
+            format,
+        );
         assert!(!records[1].contains("0.0.0.0"), "{format}: {}", records[1]);
     }
 }
@@ -100,7 +115,11 @@ fn times_that_no_calendar_shows_are_kept_as_they_were_sent_and_flagged() {
         ("p24-sec-i64max", json!(i64::MAX), json!(123_456_789)),
     ] {
         let found = shown(&odd(id));
-        assert_eq!(found["query_time"], json!({"seconds": seconds, "nanos": nanos}), "{id}");
+        assert_eq!(
+            found["query_time"],
+            json!({"seconds": seconds, "nanos": nanos}),
+            "{id}"
+        );
         assert_eq!(found["odd"], json!(["time"]), "{id}");
         in_every_format(&odd(id));
     }
@@ -118,8 +137,14 @@ fn a_frame_of_type_message_without_a_message_is_an_error_with_a_reason() {
 #[test]
 fn a_query_event_without_its_message_is_a_record_with_addresses_and_without_a_name() {
     let found = shown(&odd("p37-query-without-message"));
-    assert_eq!((&found["type"], &found["query_address"]), (&json!("CLIENT_QUERY"), &json!("192.0.2.1")));
-    assert!(found.get("dns").is_none() && found.get("odd").is_none(), "{found}");
+    assert_eq!(
+        (&found["type"], &found["query_address"]),
+        (&json!("CLIENT_QUERY"), &json!("192.0.2.1"))
+    );
+    assert!(
+        found.get("dns").is_none() && found.get("odd").is_none(),
+        "{found}"
+    );
     in_every_format(&odd("p37-query-without-message"));
 }
 
@@ -143,7 +168,12 @@ fn unknown_numbers_refuse_no_record_and_known_ones_have_their_names() {
         assert_eq!(shown(&payload)["protocol"], wanted);
         in_every_format(&payload);
     }
-    for (number, wanted) in [(1, json!("HTTP1")), (2, json!("HTTP2")), (3, json!("HTTP3")), (9, json!(9))] {
+    for (number, wanted) in [
+        (1, json!("HTTP1")),
+        (2, json!("HTTP2")),
+        (3, json!("HTTP3")),
+        (9, json!(9)),
+    ] {
         let payload = frame(5, |message| message.http_protocol = Some(number));
         assert_eq!(shown(&payload)["http_protocol"], wanted);
     }
@@ -158,7 +188,10 @@ fn a_missing_field_is_absent_and_not_zero() {
     assert_eq!(keys, ["type", "source"]);
     for (format, out) in in_every_format(&payload) {
         let text = String::from_utf8_lossy(&out);
-        assert!(!text.contains("0.0.0.0") && !text.contains("1970"), "{format}: {text}");
+        assert!(
+            !text.contains("0.0.0.0") && !text.contains("1970"),
+            "{format}: {text}"
+        );
     }
 }
 
@@ -172,7 +205,11 @@ fn latency_is_absent_when_a_time_is_and_not_zero() {
         })
     };
     assert_eq!(shown(&both(Some(10), Some(12)))["latency"], json!(2.0));
-    for payload in [both(None, Some(12)), both(Some(10), None), both(Some(12), Some(10))] {
+    for payload in [
+        both(None, Some(12)),
+        both(Some(10), None),
+        both(Some(12), Some(10)),
+    ] {
         assert!(shown(&payload).get("latency").is_none());
     }
 }
@@ -184,7 +221,10 @@ fn the_fraction_of_a_time_is_carried_as_it_was_sent() {
         message.query_time_sec = Some(1_700_000_000);
         message.query_time_nsec = Some(123_456);
     });
-    assert_eq!(shown(&payload)["query_time"], "2023-11-14T22:13:20.000123456Z");
+    assert_eq!(
+        shown(&payload)["query_time"],
+        "2023-11-14T22:13:20.000123456Z"
+    );
 }
 
 /// B076: BIND's clock moves in steps, so that many events have one time.
@@ -208,9 +248,20 @@ fn records_come_in_the_order_of_arrival_and_not_of_time() {
 #[test]
 fn all_fourteen_types_have_their_names() {
     let names = [
-        "AUTH_QUERY", "AUTH_RESPONSE", "RESOLVER_QUERY", "RESOLVER_RESPONSE", "CLIENT_QUERY", "CLIENT_RESPONSE",
-        "FORWARDER_QUERY", "FORWARDER_RESPONSE", "STUB_QUERY", "STUB_RESPONSE", "TOOL_QUERY", "TOOL_RESPONSE",
-        "UPDATE_QUERY", "UPDATE_RESPONSE",
+        "AUTH_QUERY",
+        "AUTH_RESPONSE",
+        "RESOLVER_QUERY",
+        "RESOLVER_RESPONSE",
+        "CLIENT_QUERY",
+        "CLIENT_RESPONSE",
+        "FORWARDER_QUERY",
+        "FORWARDER_RESPONSE",
+        "STUB_QUERY",
+        "STUB_RESPONSE",
+        "TOOL_QUERY",
+        "TOOL_RESPONSE",
+        "UPDATE_QUERY",
+        "UPDATE_RESPONSE",
     ];
     let query = std::fs::read(testdata("corpus/dns/e01-do.msg")).unwrap();
     for (number, name) in (1..).zip(names) {
@@ -240,7 +291,9 @@ fn extra_is_shown_with_every_octet() {
     while let [first, tail @ ..] = rest {
         let (octet, tail) = match (first, tail) {
             (b'\\', [b'\\', tail @ ..]) => (b'\\', tail),
-            (b'\\', [a, b, c, tail @ ..]) => ((a - b'0') * 100 + (b - b'0') * 10 + (c - b'0'), tail),
+            (b'\\', [a, b, c, tail @ ..]) => {
+                ((a - b'0') * 100 + (b - b'0') * 10 + (c - b'0'), tail)
+            }
             _ => (*first, tail),
         };
         octets.push(octet);
@@ -256,59 +309,94 @@ fn every_field_of_the_schema_is_in_the_record() {
         identity: Some(b"ns1".to_vec()),
         version: Some(b"v".to_vec()),
         extra: Some(b"x".to_vec()),
-        ..pb::Dnstap::decode(&frame(6, |message| {
-            *message = pb::Message {
-                r#type: Some(6),
-                socket_family: Some(2),
-                socket_protocol: Some(4),
-                query_address: Some(vec![1; 16]),
-                response_address: Some(vec![2; 16]),
-                query_port: Some(1),
-                response_port: Some(2),
-                query_time_sec: Some(1),
-                query_time_nsec: Some(2),
-                query_message: Some(std::fs::read(testdata("corpus/dns/e01-do.msg")).unwrap()),
-                query_zone: Some(b"\x03com\0".to_vec()),
-                response_time_sec: Some(3),
-                response_time_nsec: Some(4),
-                response_message: Some(std::fs::read(testdata("corpus/dns/r19-rrsig.msg")).unwrap()),
-                policy: Some(pb::Policy {
-                    r#type: Some(b"RPZ".to_vec()),
-                    rule: Some(b"r".to_vec()),
-                    action: Some(3),
-                    r#match: Some(2),
-                    value: Some(b"v".to_vec()),
-                }),
-                http_protocol: Some(2),
-            };
-        })[..]).unwrap()
+        ..pb::Dnstap::decode(
+            &frame(6, |message| {
+                *message = pb::Message {
+                    r#type: Some(6),
+                    socket_family: Some(2),
+                    socket_protocol: Some(4),
+                    query_address: Some(vec![1; 16]),
+                    response_address: Some(vec![2; 16]),
+                    query_port: Some(1),
+                    response_port: Some(2),
+                    query_time_sec: Some(1),
+                    query_time_nsec: Some(2),
+                    query_message: Some(std::fs::read(testdata("corpus/dns/e01-do.msg")).unwrap()),
+                    query_zone: Some(b"\x03com\0".to_vec()),
+                    response_time_sec: Some(3),
+                    response_time_nsec: Some(4),
+                    response_message: Some(
+                        std::fs::read(testdata("corpus/dns/r19-rrsig.msg")).unwrap(),
+                    ),
+                    policy: Some(pb::Policy {
+                        r#type: Some(b"RPZ".to_vec()),
+                        rule: Some(b"r".to_vec()),
+                        action: Some(3),
+                        r#match: Some(2),
+                        value: Some(b"v".to_vec()),
+                    }),
+                    http_protocol: Some(2),
+                };
+            })[..],
+        )
+        .unwrap()
     }
     .encode_to_vec();
     let found = shown(&payload);
-    let keys: Vec<&str> = found.as_object().unwrap().keys().map(String::as_str).collect();
+    let keys: Vec<&str> = found
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     assert_eq!(
         keys,
         [
-            "type", "identity", "version", "extra", "family", "protocol", "http_protocol", "query_address", "query_port",
-            "response_address", "response_port", "query_time", "response_time", "latency", "query_zone", "query_size",
-            "response_size", "policy", "dns", "query_dns", "source",
+            "type",
+            "identity",
+            "version",
+            "extra",
+            "family",
+            "protocol",
+            "http_protocol",
+            "query_address",
+            "query_port",
+            "response_address",
+            "response_port",
+            "query_time",
+            "response_time",
+            "latency",
+            "query_zone",
+            "query_size",
+            "response_size",
+            "policy",
+            "dns",
+            "query_dns",
+            "source",
         ]
     );
-    assert_eq!(found["policy"], json!({"type": "RPZ", "rule": "r", "action": "NODATA", "match": "QNAME", "value": "v"}));
+    assert_eq!(
+        found["policy"],
+        json!({"type": "RPZ", "rule": "r", "action": "NODATA", "match": "QNAME", "value": "v"})
+    );
 }
 
 /// B085: anycast servers share address and identity.
 #[test]
 fn the_sender_and_the_listener_are_in_each_record_whatever_the_identity() {
     let found = shown(&frame(5, |_| {}));
-    assert_eq!(found["source"], json!({"listener": "tcp", "peer": "192.0.2.99:4711"}));
+    assert_eq!(
+        found["source"],
+        json!({"listener": "tcp", "peer": "192.0.2.99:4711"})
+    );
 }
 
 /// B087: golang-dnstap ends at the first bad payload without an error, dnstap-ldns with one.
 #[test]
 fn a_bad_payload_costs_one_frame_in_every_format() {
     for path in files("corpus/payload-fstrm", "fstrm") {
-        let is_error = ["p02", "p03", "p04", "p05", "p39", "p41", "p42", "p43"].contains(&&name(&path)[..3]);
+        let is_error =
+            ["p02", "p03", "p04", "p05", "p39", "p41", "p42", "p43"].contains(&&name(&path)[..3]);
         for kind in Format::kinds() {
             let records = if kind.shape == Shape::Lines {
                 ours(&path, kind.name).len()
@@ -317,7 +405,12 @@ fn a_bad_payload_costs_one_frame_in_every_format() {
             };
             let takes_all = matches!(kind.name, "hex" | "base64");
             let wanted = if is_error { 2 } else { 3 };
-            assert!(records == wanted || takes_all && records == 3, "{} as {}: {records}", name(&path), kind.name);
+            assert!(
+                records == wanted || takes_all && records == 3,
+                "{} as {}: {records}",
+                name(&path),
+                kind.name
+            );
         }
     }
 }
@@ -331,7 +424,10 @@ fn a_message_that_cannot_be_read_keeps_the_record_and_says_what_is_wrong_and_whe
         assert_eq!(found["query_address"], "192.0.2.1", "{}", name(&path));
         assert!(found["query_time"].is_string(), "{}", name(&path));
         if let Some(error) = found["dns"].get("malformed") {
-            assert!(error["reason"].is_string() && error["offset"].is_u64(), "{found}");
+            assert!(
+                error["reason"].is_string() && error["offset"].is_u64(),
+                "{found}"
+            );
             malformed += 1;
         }
         for format in texts() {
@@ -344,9 +440,16 @@ fn a_message_that_cannot_be_read_keeps_the_record_and_says_what_is_wrong_and_whe
 /// B108: golang-dnstap shows an X for a message whose AAAA has four octets.
 #[test]
 fn a_bad_record_leaves_name_type_and_code_of_the_message_to_be_read() {
-    for (id, qname) in [("t13-aaaa-rdata-4", "www.example."), ("r11-svcb-bad-param", "www.example."), ("t11-rdlength-over", "www.example.")] {
+    for (id, qname) in [
+        ("t13-aaaa-rdata-4", "www.example."),
+        ("r11-svcb-bad-param", "www.example."),
+        ("t11-rdlength-over", "www.example."),
+    ] {
         let found = odd_message(id);
-        assert_eq!((&found["dns"]["qname"], &found["dns"]["rcode"]), (&json!(qname), &json!("NOERROR")));
+        assert_eq!(
+            (&found["dns"]["qname"], &found["dns"]["rcode"]),
+            (&json!(qname), &json!("NOERROR"))
+        );
         assert!(found["dns"]["malformed"].is_object(), "{found}");
     }
 }
@@ -362,13 +465,21 @@ fn a_response_without_question_is_a_record_in_every_format() {
             assert_eq!(ours(&path, format).len(), 1, "{format}");
         }
     }
-    assert_eq!(odd_message("t04-header-only-formerr")["dns"]["rcode"], "FORMERR");
-    assert_eq!(odd_message("t18-no-question-answer")["dns"]["answers"][0]["name"], "www.example.");
+    assert_eq!(
+        odd_message("t04-header-only-formerr")["dns"]["rcode"],
+        "FORMERR"
+    );
+    assert_eq!(
+        odd_message("t18-no-question-answer")["dns"]["answers"][0]["name"],
+        "www.example."
+    );
 }
 
 /// The messages of the corpus about names, and what the name is on the wire.
 fn names_of_the_corpus() -> Vec<(String, Vec<u8>)> {
-    let ids = ["n08", "n11", "n15", "n16", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25"];
+    let ids = [
+        "n08", "n11", "n15", "n16", "n18", "n19", "n20", "n21", "n22", "n23", "n24", "n25",
+    ];
     files("corpus/dns", "msg")
         .into_iter()
         .filter(|path| ids.contains(&&name(path)[..3]))
@@ -385,11 +496,19 @@ fn a_name_of_any_octets_is_had_back_from_the_text() {
     let names = names_of_the_corpus();
     assert_eq!(names.len(), 12);
     for (id, wire) in &names {
-        for (format, key) in [("json", "/dns/qname"), ("flat-json", "/dns.qname"), ("flat-json-joined", "/dns.qname")] {
+        for (format, key) in [
+            ("json", "/dns/qname"),
+            ("flat-json", "/dns.qname"),
+            ("flat-json-joined", "/dns.qname"),
+        ] {
             let line = ours(&testdata(&format!("corpus/dns-fstrm/{id}.fstrm")), format).concat();
             let found: Value = serde_json::from_str(&line).unwrap();
             let text = found.pointer(key).unwrap().as_str().unwrap();
-            assert_eq!(NameBuf::parse(text).unwrap().as_wire(), wire, "{id} as {format}: {text}");
+            assert_eq!(
+                NameBuf::parse(text).unwrap().as_wire(),
+                wire,
+                "{id} as {format}: {text}"
+            );
         }
     }
 }
@@ -409,7 +528,8 @@ fn names_have_one_form_in_our_json() {
         (b"\0", "."),
     ];
     for (zone, wanted) in rows {
-        let found: Value = serde_json::from_str(&written_query("json", b"", zone, vec![0; 12])).unwrap();
+        let found: Value =
+            serde_json::from_str(&written_query("json", b"", zone, vec![0; 12])).unwrap();
         assert_eq!(found["query_zone"], *wanted);
     }
 }
@@ -422,7 +542,10 @@ fn no_raw_control_octet_leaves_in_any_format() {
             let text = ours(&testdata(&format!("corpus/dns-fstrm/{id}.fstrm")), format).concat();
             // The YAML of dnstap-ldns has tabs between the fields of records.
             let is_layout = |c: char| c == '\n' || c == '\t' && !matches!(format, "tsv" | "text");
-            assert!(!text.chars().any(|c| c.is_control() && !is_layout(c)), "{id} as {format}: {text:?}");
+            assert!(
+                !text.chars().any(|c| c.is_control() && !is_layout(c)),
+                "{id} as {format}: {text:?}"
+            );
         }
     }
     let question = [&b"\x03a\0b\x03c\td\0"[..], &[0, 1, 0, 1]].concat();
@@ -431,7 +554,10 @@ fn no_raw_control_octet_leaves_in_any_format() {
     query.extend(question);
     for format in texts().filter(|format| !matches!(*format, "hex" | "base64")) {
         let text = written_query(format, b"ns1", b"\0", query.clone());
-        assert!(text.replace("\\\\", "\\").contains("a\\000b.c\\009d"), "{format}: {text:?}");
+        assert!(
+            text.replace("\\\\", "\\").contains("a\\000b.c\\009d"),
+            "{format}: {text:?}"
+        );
     }
 }
 
@@ -441,7 +567,8 @@ fn every_line_of_json_parses_whatever_the_names_hold() {
     for (id, _) in names_of_the_corpus() {
         for format in texts().filter(|format| format.contains("json")) {
             for line in ours(&testdata(&format!("corpus/dns-fstrm/{id}.fstrm")), format) {
-                serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{id} as {format}: {error}"));
+                serde_json::from_str::<Value>(&line)
+                    .unwrap_or_else(|error| panic!("{id} as {format}: {error}"));
             }
         }
     }
@@ -466,7 +593,13 @@ fn a_clean_cut_with_tc_is_not_malformed_and_a_cut_inside_a_record_is() {
 /// B109: short options crashed one program, and family 0 was refused by another.
 #[test]
 fn a_bad_option_is_flagged_and_leaves_the_rest_and_family_zero_is_taken() {
-    for id in ["e08-option-overrun", "e09-option-cut", "e12-ecs-prefix-33", "e14-ecs-2-octets", "e16-ede-1-octet"] {
+    for id in [
+        "e08-option-overrun",
+        "e09-option-cut",
+        "e12-ecs-prefix-33",
+        "e14-ecs-2-octets",
+        "e16-ede-1-octet",
+    ] {
         let found = odd_message(id);
         assert_eq!(found["dns"]["qname"], "www.example.", "{id}");
         assert_eq!(found["dns"]["malformed"]["reason"], "edns_option", "{id}");
@@ -474,10 +607,15 @@ fn a_bad_option_is_flagged_and_leaves_the_rest_and_family_zero_is_taken() {
     let found = odd_message("e11-ecs-family-0");
     assert!(found["dns"].get("malformed").is_none());
     let option = &found["dns"]["edns"]["option_values"][0];
-    assert_eq!((&option["family"], &option["source_prefix"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        (&option["family"], &option["source_prefix"]),
+        (&json!(0), &json!(0))
+    );
     // Two OPT records: the second is flagged where it stands.
     let opt = record(41, 512, b"");
-    let two = shown(&frame(6, |sent| sent.response_message = Some(message(0, &[], &[&opt, &opt]))));
+    let two = shown(&frame(6, |sent| {
+        sent.response_message = Some(message(0, &[], &[&opt, &opt]))
+    }));
     assert_eq!(two["dns"]["malformed"]["reason"], "opt_twice");
     assert_eq!(two["dns"]["edns"]["udp_size"], 512);
 }
@@ -490,9 +628,14 @@ fn no_type_of_record_known_or_unknown_fails_the_record() {
             continue;
         }
         let answer = record(rtype, 1, &[7; 24]);
-        let found = shown(&frame(6, |sent| sent.response_message = Some(message(0, &[&answer], &[]))));
+        let found = shown(&frame(6, |sent| {
+            sent.response_message = Some(message(0, &[&answer], &[]))
+        }));
         let shown = &found["dns"]["answers"][0];
-        assert!(shown["rdata"].is_string() && found["dns"]["rcode"] == "NOERROR", "{rtype}: {found}");
+        assert!(
+            shown["rdata"].is_string() && found["dns"]["rcode"] == "NOERROR",
+            "{rtype}: {found}"
+        );
     }
     let signed = odd_message("r19-rrsig");
     assert_eq!(signed["dns"]["answers"][1]["type"], "RRSIG");
@@ -506,7 +649,10 @@ fn service_bindings_are_decoded_or_shown_in_the_generic_form() {
     let found = odd_message("r10-https");
     assert_eq!(found["dns"]["answers"][0]["type"], "HTTPS");
     let text = found["dns"]["answers"][0]["rdata"].as_str().unwrap();
-    assert!(text.contains("alpn=") && text.contains("ipv4hint="), "{text}");
+    assert!(
+        text.contains("alpn=") && text.contains("ipv4hint="),
+        "{text}"
+    );
     let bad = odd_message("r11-svcb-bad-param");
     let text = bad["dns"]["answers"][0]["rdata"].as_str().unwrap();
     assert!(text.starts_with("\\# "), "{text}");
@@ -517,10 +663,16 @@ fn service_bindings_are_decoded_or_shown_in_the_generic_form() {
 fn an_update_shows_its_zone_and_takes_records_without_data() {
     let found = odd_message("h08-update");
     let dns = &found["dns"];
-    assert_eq!((&dns["opcode"], &dns["qname"]), (&json!("UPDATE"), &json!("example.")));
+    assert_eq!(
+        (&dns["opcode"], &dns["qname"]),
+        (&json!("UPDATE"), &json!("example."))
+    );
     assert_eq!(dns["zone"][0]["type"], "SOA");
     assert_eq!(dns["updates"].as_array().unwrap().len(), 2);
-    assert!(dns["updates"][1].get("rdata").is_none() && dns.get("malformed").is_none(), "{dns}");
+    assert!(
+        dns["updates"][1].get("rdata").is_none() && dns.get("malformed").is_none(),
+        "{dns}"
+    );
 }
 
 /// B004, B119: large answers were cut or refused.
@@ -528,7 +680,9 @@ fn an_update_shows_its_zone_and_takes_records_without_data() {
 fn a_message_of_the_largest_size_is_one_record_and_whole() {
     let found = odd_message("z01-message-65535");
     assert_eq!(found["dns"]["answers"].as_array().unwrap().len(), 245);
-    let size = found["query_size"].as_u64().or(found["response_size"].as_u64());
+    let size = found["query_size"]
+        .as_u64()
+        .or(found["response_size"].as_u64());
     assert_eq!(size, Some(65_535));
 }
 
@@ -536,7 +690,12 @@ fn a_message_of_the_largest_size_is_one_record_and_whole() {
 #[test]
 fn each_record_has_its_own_time_to_live_as_it_was_sent() {
     let found = odd_message("r17-ttl-top-bit");
-    let ttls: Vec<_> = found["dns"]["answers"].as_array().unwrap().iter().map(|answer| &answer["ttl"]).collect();
+    let ttls: Vec<_> = found["dns"]["answers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| &answer["ttl"])
+        .collect();
     assert_eq!(ttls, [&json!(2_147_483_648_u64), &json!(4_294_967_295_u64)]);
 }
 
@@ -549,43 +708,101 @@ fn codes_options_and_counts_beyond_the_usual_are_shown() {
         ("e05-version-1", "/dns/edns/version", json!(1)),
         ("e21-size-0", "/dns/edns/udp_size", json!(0)),
         ("e03-opt-in-answer", "/dns/qname", json!("www.example.")),
-        ("e03-opt-in-answer", "/dns/malformed/reason", json!("opt_place")),
-        ("e04-opt-owner-not-root", "/dns/malformed/reason", json!("opt_place")),
+        (
+            "e03-opt-in-answer",
+            "/dns/malformed/reason",
+            json!("opt_place"),
+        ),
+        (
+            "e04-opt-owner-not-root",
+            "/dns/malformed/reason",
+            json!("opt_place"),
+        ),
         ("e25-ede-not-utf8", "/dns/rcode", json!("SERVFAIL")),
-        ("e23-opt-before-additional", "/dns/additionals/0/type", json!("A")),
+        (
+            "e23-opt-before-additional",
+            "/dns/additionals/0/type",
+            json!("A"),
+        ),
         ("e23-opt-before-additional", "/dns/edns/version", json!(0)),
         ("e24-tsig", "/dns/additionals/0/type", json!("TSIG")),
-        ("e17-nsid-binary", "/dns/edns/option_values/0/name", json!("NSID")),
-        ("e18-cookie-bad-length", "/dns/edns/option_values/0/malformed/reason", json!("edns_option")),
-        ("r01-unknown-type", "/dns/answers/0/rdata", json!("\\# 4 DEADBEEF")),
-        ("r02-unknown-type-empty", "/dns/answers/0/rdata", json!("\\# 0")),
+        (
+            "e17-nsid-binary",
+            "/dns/edns/option_values/0/name",
+            json!("NSID"),
+        ),
+        (
+            "e18-cookie-bad-length",
+            "/dns/edns/option_values/0/malformed/reason",
+            json!("edns_option"),
+        ),
+        (
+            "r01-unknown-type",
+            "/dns/answers/0/rdata",
+            json!("\\# 4 DEADBEEF"),
+        ),
+        (
+            "r02-unknown-type-empty",
+            "/dns/answers/0/rdata",
+            json!("\\# 0"),
+        ),
         ("r06-class-4242", "/dns/qclass", json!("CLASS4242")),
         ("r04-qtype-any", "/dns/qtype", json!("ANY")),
         ("r20-null-type", "/dns/answers/0/type", json!("NULL")),
         ("r14-soa-compressed", "/dns/rcode", json!("NXDOMAIN")),
-        ("h01-all-flags", "/dns/flags", json!(["qr", "aa", "tc", "rd", "ra", "z", "ad", "cd"])),
+        (
+            "h01-all-flags",
+            "/dns/flags",
+            json!(["qr", "aa", "tc", "rd", "ra", "z", "ad", "cd"]),
+        ),
         ("h03-opcode-3", "/dns/opcode", json!(3)),
         ("h05-rcode-11", "/dns/rcode", json!("DSOTYPENI")),
         ("h06-qr-set-in-query", "/type", json!("CLIENT_QUERY")),
         ("h06-qr-set-in-query", "/dns/flags/0", json!("qr")),
         ("h07-notify", "/dns/opcode", json!("NOTIFY")),
-        ("t08-ancount-too-big", "/dns/malformed/reason", json!("records_missing")),
+        (
+            "t08-ancount-too-big",
+            "/dns/malformed/reason",
+            json!("records_missing"),
+        ),
         ("t14-trailing-bytes", "/dns/trailing", json!(8)),
         ("t14-trailing-bytes", "/dns/qname", json!("www.example.")),
         ("t17-two-questions", "/dns/counts/qd", json!(2)),
         ("t17-two-questions", "/dns/qname", json!("www.example.")),
-        ("n06-pointer-into-header", "/dns/malformed/reason", json!("pointer_target")),
-        ("n09-name-256", "/dns/malformed/reason", json!("name_too_long")),
+        (
+            "n06-pointer-into-header",
+            "/dns/malformed/reason",
+            json!("pointer_target"),
+        ),
+        (
+            "n09-name-256",
+            "/dns/malformed/reason",
+            json!("name_too_long"),
+        ),
     ];
     for (id, pointer, wanted) in rows {
         let found = odd_message(id);
-        assert_eq!(found.pointer(pointer).unwrap_or(&Value::Null), &wanted, "{id} {pointer} in {found}");
+        assert_eq!(
+            found.pointer(pointer).unwrap_or(&Value::Null),
+            &wanted,
+            "{id} {pointer} in {found}"
+        );
     }
     // All of several extended errors, in order; text that is no UTF-8 escaped.
     let opt = record(41, 512, b"\0\x0f\0\x03\0\x0fa\0\x0f\0\x04\0\x16b\xff");
-    let found = shown(&frame(6, |sent| sent.response_message = Some(message(0, &[], &[&opt]))));
-    let errors: Vec<_> = found["dns"]["edns"]["option_values"].as_array().unwrap().iter().map(|error| (error["info_code"].clone(), error["text"].clone())).collect();
-    assert_eq!(errors, [(json!(15), json!("a")), (json!(22), json!("b\\255"))]);
+    let found = shown(&frame(6, |sent| {
+        sent.response_message = Some(message(0, &[], &[&opt]))
+    }));
+    let errors: Vec<_> = found["dns"]["edns"]["option_values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| (error["info_code"].clone(), error["text"].clone()))
+        .collect();
+    assert_eq!(
+        errors,
+        [(json!(15), json!("a")), (json!(22), json!("b\\255"))]
+    );
     // An UPDATE that deletes without data in class NONE: its zone is shown, and what is wrong.
     let mut update = message(5, &[], &[]);
     update[9] = 1;

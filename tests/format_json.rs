@@ -292,9 +292,7 @@ fn every_line_of_every_frame_validates_against_the_schema() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let lines: usize = std::thread::scope(|scope| {
         let parts = all.chunks(all.len().div_ceil(cores));
-        let running: Vec<_> = parts
-            .map(|part| scope.spawn(|| validated(part)))
-            .collect();
+        let running: Vec<_> = parts.map(|part| scope.spawn(|| validated(part))).collect();
         running.into_iter().map(|part| part.join().unwrap()).sum()
     });
     // All but those of testdata/corpus that are no records.

@@ -125,9 +125,19 @@ fn decoded(message: &[u8]) -> Option<String> {
         plain(text.unwrap_or("<Root>"))
     };
     let is_response = dns.header().flags & 0x8000 != 0;
-    let mut rows = vec![if is_response { dns.rcode().to_string() } else { String::new() }];
-    rows.extend(dns.questions().map(|q| format!("{} {}", shown(&q.name), q.qtype)));
-    rows.extend(dns.records().map(|r| format!("{} {}", shown(&r.owner), r.rtype)));
+    let mut rows = vec![if is_response {
+        dns.rcode().to_string()
+    } else {
+        String::new()
+    }];
+    rows.extend(
+        dns.questions()
+            .map(|q| format!("{} {}", shown(&q.name), q.qtype)),
+    );
+    rows.extend(
+        dns.records()
+            .map(|r| format!("{} {}", shown(&r.owner), r.rtype)),
+    );
     Some(rows.join(", "))
 }
 
@@ -240,7 +250,7 @@ fn theirs(path: &Path) -> Option<Vec<Seen>> {
 
 /// What [`decoded`] says, out of the fields of one message.
 fn decoded_by_tshark(message: &str, is_response: bool) -> String {
-    let (mut rows, mut name) = (vec![String::new()], String::new());
+    let (mut rows, mut name) = (vec![String::new()], None);
     let (mut low, mut high) = (0, 0);
     for line in message.lines() {
         let attribute = |name: &str| {
@@ -251,10 +261,11 @@ fn decoded_by_tshark(message: &str, is_response: bool) -> String {
         match line.trim_start().split(' ').nth(1) {
             Some("name=\"dns.qry.name\"" | "name=\"dns.resp.name\"") => {
                 let text = show().replace("&lt;", "<").replace("&gt;", ">");
-                name = plain(&text);
+                name = Some(plain(&text));
             }
             Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"") => {
-                rows.push(format!("{name} {}", show()));
+                // The types in a bitmap have the same field name, and no name before them.
+                rows.extend(name.take().map(|name| format!("{name} {}", show())));
             }
             Some("name=\"dns.flags.rcode\"") => low = show().parse().unwrap_or(0),
             Some("name=\"dns.resp.ext_rcode\"") => {
@@ -326,15 +337,26 @@ fn compare_decoded(
     let mut bag = Bag::new();
     for (list, sign) in [(ours, 1), (theirs, -1)] {
         for seen in list.iter().filter(is_of_both) {
-            let row = format!("{}: {}", seen.key, seen.decoded.as_deref().unwrap_or_default());
+            let row = format!(
+                "{}: {}",
+                seen.key,
+                seen.decoded.as_deref().unwrap_or_default()
+            );
             *bag.entry(row).or_default() += sign;
         }
     }
     *same += ours.iter().filter(is_of_both).count();
     bag.retain(|_, n| *n != 0);
-    let rows: Vec<_> = bag.iter().take(14).map(|(row, n)| format!("{n:+} {row:.400}")).collect();
+    let rows: Vec<_> = bag
+        .iter()
+        .take(14)
+        .map(|(row, n)| format!("{n:+} {row:.400}"))
+        .collect();
     if !rows.is_empty() {
-        wrong.push(format!("{name}: decoded otherwise:\n    {}", rows.join("\n    ")));
+        wrong.push(format!(
+            "{name}: decoded otherwise:\n    {}",
+            rows.join("\n    ")
+        ));
     }
 }
 
