@@ -104,10 +104,13 @@ pub fn fuzz_payload(payload: &[u8]) {
         view.identity.map(<[u8]>::to_vec),
         "also in Vector's event"
     );
-    let data = match message.dns() {
-        Some((_, true)) => event.get("responseData"),
-        _ => event.get("requestData"),
-    };
+    let data = message.dns().and_then(|(_, is_response)| {
+        event.get(if is_response {
+            "responseData"
+        } else {
+            "requestData"
+        })
+    });
     let name = data.and_then(|data| {
         let question = data.pointer("/question/0/domainName");
         question.or_else(|| data.pointer("/zone/zName"))?.as_str()
