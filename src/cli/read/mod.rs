@@ -129,7 +129,10 @@ fn format(text: &str) -> Result<Format, String> {
 fn field(name: &str) -> Result<String, String> {
     match Field::find(name) {
         Ok(_) => Ok(name.to_owned()),
-        Err(error) => Err(format!("{error} `tapflow fields` lists them")),
+        Err(error) => {
+            let end = if error.near.is_some() { "" } else { ";" };
+            Err(format!("{error}{end} `tapflow fields` lists them"))
+        }
     }
 }
 
