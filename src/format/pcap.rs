@@ -38,6 +38,7 @@ pub static KIND: Kind = Kind {
     extension: "pcap",
     shape: Shape::Pcap,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Packets(Writer::new(WriteLink::Raw)))),
 };
 

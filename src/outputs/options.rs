@@ -123,6 +123,8 @@ pub enum SendCompression {
 pub struct StdoutOptions {
     /// How frames are written.
     pub format: Format,
+    /// Names of the fields that are written, in order, in the formats that take a choice. Empty: the format's own choice.
+    pub fields: Vec<String>,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
 }
@@ -130,7 +132,10 @@ pub struct StdoutOptions {
 impl StdoutOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings { utc: self.utc }
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
     }
 }
 
@@ -138,6 +143,7 @@ impl Default for StdoutOptions {
     fn default() -> Self {
         Self {
             format: Format::TEXT,
+            fields: Vec::new(),
             utc: false,
         }
     }
@@ -161,6 +167,8 @@ pub struct FileOptions {
     pub keep_files: u32,
     /// Compression of a file once it is closed.
     pub compress: SendCompression,
+    /// Names of the fields that are written, in order, in the formats that take a choice. Empty: the format's own choice.
+    pub fields: Vec<String>,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
     /// Wait for the disk (`fsync`) when a file is closed, before it gets its final name.
@@ -170,7 +178,10 @@ pub struct FileOptions {
 impl FileOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings { utc: self.utc }
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
     }
 }
 
@@ -184,6 +195,7 @@ impl Default for FileOptions {
             rotate_time: Span::secs(3600),
             keep_files: 48,
             compress: SendCompression::Zstd,
+            fields: Vec::new(),
             utc: false,
             sync: false,
         }

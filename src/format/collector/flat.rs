@@ -36,6 +36,7 @@ pub static KIND: Kind = Kind {
     extension: "jsonl",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Flat::new(false))),
 };
 
@@ -47,6 +48,7 @@ pub static JOINED: Kind = Kind {
     extension: "jsonl",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Flat::new(true))),
 };
 
