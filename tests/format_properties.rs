@@ -21,8 +21,8 @@ fn yaml_kinds() -> impl Iterator<Item = &'static Kind> {
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
     Scalar(String),
-    List(Vec<Node>),
-    Map(Vec<(Node, Node)>),
+    List(Vec<Self>),
+    Map(Vec<(Self, Self)>),
 }
 
 impl Node {
@@ -202,7 +202,7 @@ fn check(kind: &'static Kind, payload: &[u8]) {
         '\t'
     };
     let end = found.find(separator).expect("a class follows");
-    let back = NameBuf::parse_octets(found[..end].as_bytes());
+    let back = NameBuf::parse_octets(&found.as_bytes()[..end]);
     assert_eq!(back.as_ref(), Ok(&wanted), "{name}: {found}");
 }
 

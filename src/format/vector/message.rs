@@ -109,7 +109,8 @@ impl Messages {
                 && edns.is_some_and(|edns| std::ptr::eq(edns.options, record.data()))
         };
         let (sections, updates) = (&mut self.sections, &mut self.updates);
-        (sections.clear(), updates.clear());
+        sections.clear();
+        updates.clear();
         let mut last = None;
         let walk = view.walk_records(|record, _| {
             if is_edns(record) {

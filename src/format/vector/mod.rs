@@ -92,14 +92,14 @@ impl Line for Events {
             number_key(out, b",\"messageSize\":", octets.len() as u64);
         }
         write_type(out, message);
-        let mut fault = envelope_fault(message);
+        let fault = envelope_fault(message);
         if let Some(zone) = message.zone().and_then(Name::from_wire) {
             out.extend_from_slice(b",\"queryZone\":");
             push_name(out, &zone);
         }
         let raw_at = out.len();
         let dns = self.write_data(out, message);
-        fault = fault.or(dns.map(Fault::Dns));
+        let fault = fault.or_else(|| dns.map(Fault::Dns));
         write_rest(out, view, message, &entry.source);
         if let Some(fault) = fault {
             // Late, since it is rare: both keys stand before what was written already.

@@ -2,7 +2,7 @@
 
 use crate::digits;
 use crate::dns::present::{self, Style, display, write_base64};
-use crate::dns::{Name, Record, iana};
+use crate::dns::{Name, Record, iana, rare};
 
 /// Vector's style, and that of its DNS library.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,18 @@ impl Style for Hickory {
             }
             Some(_) => {}
         }
+    }
+
+    fn rare(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {
+        let start = out.len();
+        let is_written = rare::write(self, out, record, false);
+        // NSAP in capitals.
+        if record.rtype == 22
+            && let Some(digits) = out.get_mut(start + 2..)
+        {
+            digits.make_ascii_uppercase();
+        }
+        is_written
     }
 
     /// Sizes without zeros at the end: `10000m`, `0.05m`.
