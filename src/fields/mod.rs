@@ -5,8 +5,10 @@
 //! nothing is filled in.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod list;
 pub mod table;
 pub mod value;
+pub mod vocabulary;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +16,8 @@ use crate::dns::{DnsView, Edns};
 use crate::dnstap::{DnstapView, Message, Timestamp};
 
 pub use table::{Field, Spec, UnknownField, specs};
-pub use value::{Kind, Value, Vocabulary};
+pub use value::{Kind, Value};
+pub use vocabulary::{UnknownWord, Vocabulary};
 
 /// A record that is asked for fields.
 #[derive(Debug)]
@@ -87,4 +90,17 @@ impl<'a> Subject<'a> {
             nanos: since.subsec_nanos(),
         })
     }
+}
+
+/// Which of `names` is most like `text`, letter case aside; `None` when none is like it.
+pub(crate) fn nearest(
+    text: &str,
+    names: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
+    let text = text.to_ascii_lowercase();
+    names
+        .map(|name| (strsim::jaro(&text, &name.to_ascii_lowercase()), name))
+        .filter(|(likeness, _)| *likeness > 0.6)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
 }
