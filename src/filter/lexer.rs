@@ -176,10 +176,7 @@ mod tests {
         use Token::{Quoted, Sign, Word};
         let rows: &[(&str, &[Token<'_>])] = &[
             ("", &[]),
-            (
-                "qtype==AAAA",
-                &[Word("qtype"), Sign("=="), Word("AAAA")],
-            ),
+            ("qtype==AAAA", &[Word("qtype"), Sign("=="), Word("AAAA")]),
             (
                 " a in{x,192.0.2.0/24 , 2001:db8::/32}",
                 &[
@@ -207,10 +204,7 @@ mod tests {
                     Quoted(r#"b\"c"#),
                 ],
             ),
-            (
-                r"a\(b\)\\ é\.x",
-                &[Word(r"a\(b\)\\"), Word(r"é\.x")],
-            ),
+            (r"a\(b\)\\ é\.x", &[Word(r"a\(b\)\\"), Word(r"é\.x")]),
         ];
         for (text, want) in rows {
             let mut lexer = Lexer::new(text);
