@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::error::FilterError;
 use super::literal::{Literal, write_name};
 use super::parser;
+use super::pattern::Pattern;
 use crate::dns::NameBuf;
 use crate::fields::{Field, UnknownField};
 
@@ -49,19 +50,6 @@ pub(super) enum Check {
     Within(Vec<NameBuf>),
     /// A regular expression.
     Matches(Pattern),
-}
-
-/// A regular expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern {
-    /// As written, escapes too.
-    pub(super) text: String,
-    /// It stood between quotation marks and not between slashes.
-    pub(super) quoted: bool,
-    /// Letter case was said not to matter.
-    pub(super) fold: bool,
-    /// It must not match.
-    pub(super) negated: bool,
 }
 
 /// How a value stands to another one.

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::error::FilterError;
-use super::expression::{Check, Expression, Item, Order, Pattern, Test};
+use super::expression::{Check, Expression, Item, Order, Test};
 use super::lexer::{Lexer, Token};
 use super::literal::Literal;
-use super::pattern;
+use super::pattern::{self, Pattern};
 use crate::fields::{Field, Kind};
 
 /// Longest expression in octets.
@@ -358,7 +358,7 @@ impl<'t> Parser<'t> {
     }
 
     fn pattern(&mut self, name: &str, kind: Kind, negated: bool) -> Result<Check, FilterError> {
-        let (written, at) = match self.lexer.slashed()? {
+        let (text, quoted, fold, at) = match self.lexer.slashed()? {
             Some((slashed, span)) => {
                 let fold = match slashed.flags {
                     "" => false,
@@ -369,13 +369,7 @@ impl<'t> Parser<'t> {
                         return Err(self.lexer.error(span, what));
                     }
                 };
-                let pattern = Pattern {
-                    text: slashed.pattern.to_owned(),
-                    quoted: false,
-                    fold,
-                    negated,
-                };
-                (pattern, span.start + 1)
+                (slashed.pattern, false, fold, span.start + 1)
             }
             None => {
                 let (token, span) = self.lexer.next()?;
@@ -384,17 +378,17 @@ impl<'t> Parser<'t> {
                         format!("after ~ comes a regular expression between slashes: {name} ~ /…/");
                     return Err(self.lexer.error(span, what));
                 };
-                let pattern = Pattern {
-                    text: text.to_owned(),
-                    quoted: true,
-                    fold: false,
-                    negated,
-                };
-                (pattern, span.start + 1)
+                (text, true, false, span.start + 1)
             }
         };
-        match pattern::compile(&written, kind) {
-            Ok(_) => Ok(Check::Matches(written)),
+        match pattern::compile(text, kind, fold) {
+            Ok(regex) => Ok(Check::Matches(Pattern {
+                text: text.to_owned(),
+                quoted,
+                fold,
+                negated,
+                regex,
+            })),
             Err((span, what)) => {
                 let span = at + span.start..at + span.end;
                 Err(self.lexer.error(span, what))

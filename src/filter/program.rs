@@ -11,9 +11,8 @@ use ipnet::IpNet;
 use regex::bytes::Regex;
 
 use super::error::FilterError;
-use super::expression::{Check, Expression, Item, Order, Pattern, Test};
+use super::expression::{Check, Expression, Item, Order, Test};
 use super::literal::Literal;
-use super::pattern;
 use super::sets::{NameSet, NetSet, OctetSet};
 use crate::dnstap::Timestamp;
 use crate::fields::value::decoded;
@@ -184,7 +183,7 @@ fn probe(test: &Test) -> (Probe, bool) {
         Check::Set => (Probe::Flag(true), false),
         Check::Within(names) => (Probe::Within(Arc::new(NameSet::new(names))), false),
         Check::OneOf(literals) => (one_of(literals), false),
-        Check::Matches(pattern) => (matching(pattern, kind), pattern.negated),
+        Check::Matches(pattern) => (Probe::Regex(pattern.regex.clone()), pattern.negated),
         Check::Compare(order, literal) => {
             let probe = match literal {
                 Literal::Number(number) if kind == Kind::Number => {
@@ -198,14 +197,6 @@ fn probe(test: &Test) -> (Probe, bool) {
             };
             (probe, *order == Order::NotEqual)
         }
-    }
-}
-
-/// A regular expression that was compiled before, when it was read.
-fn matching(written: &Pattern, kind: Kind) -> Probe {
-    match pattern::compile(written, kind) {
-        Ok(regex) => Probe::Regex(regex),
-        Err(_) => Probe::Numbers(Arc::new([])),
     }
 }
 
