@@ -65,6 +65,12 @@ impl FilterError {
         }
     }
 
+    /// What is marked, as far as the line goes; empty at the end.
+    pub fn marked(&self) -> String {
+        let marked = self.excerpt.chars().skip(self.before).take(self.marked);
+        marked.collect()
+    }
+
     /// Two lines, each indented: the expression, or what is around the place in a long one, and `^` under the place.
     pub fn shown(&self) -> String {
         let (indent, mark) = (" ".repeat(self.before), "^".repeat(self.marked));

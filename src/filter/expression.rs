@@ -155,7 +155,16 @@ impl Expression {
         self
     }
 
-    /// The names of the fields that are asked for, in the order of the expression.
+    /// What does not match. Where nothing is asked there is nothing to turn round: the same.
+    #[must_use]
+    pub fn negated(mut self) -> Self {
+        if !self.is_all() {
+            self.items.push(Item::Not);
+        }
+        self
+    }
+
+    /// The fields that are asked for, in the order of the expression.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         self.items.iter().filter_map(|item| match item {
             Item::Test(test) => Some(&test.field),

@@ -14,7 +14,7 @@ use super::error::FilterError;
 use super::expression::{Check, Expression, Item, Order, Test};
 use super::literal::Literal;
 use super::sets::{NameSet, NetSet, OctetSet};
-use crate::dnstap::Timestamp;
+use crate::dnstap::{DnstapView, Message, MessageType, Timestamp};
 use crate::fields::value::decoded;
 use crate::fields::{Field, Kind, Subject, Value};
 
@@ -29,6 +29,8 @@ pub struct Filter {
     steps: Box<[Step]>,
     /// The step to begin with.
     first: u32,
+    /// The first step looks into the DNS message, so every record's will be looked into.
+    begins_with_dns: bool,
     /// For what has to be written before it can be looked at: names and words for regular expressions.
     scratch: Vec<u8>,
 }
@@ -115,9 +117,15 @@ impl Filter {
         }
         Self {
             first: steps.len().checked_sub(1).map_or(YES, |at| at as u32),
+            begins_with_dns: steps.last().is_some_and(|step| reads_dns(&step.field)),
             steps: steps.into(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Whether no record can be judged without its DNS message: whoever keeps what is decoded may decode it beforehand.
+    pub fn begins_with_dns(&self) -> bool {
+        self.begins_with_dns
     }
 
     /// Whether the record matches. Allocates nothing once the scratch space has grown.
@@ -142,6 +150,22 @@ impl FromStr for Filter {
         text.parse()
             .map(|expression: Expression| Self::new(&expression))
     }
+}
+
+/// Whether a field is one of the DNS message, found out by asking a record for it.
+fn reads_dns(field: &Field) -> bool {
+    let view = DnstapView {
+        kind: Some(DnstapView::KIND_MESSAGE),
+        message: Some(Message {
+            kind: Some(MessageType::ToolResponse.number()),
+            response_message: Some(&[0; 12]),
+            ..Message::default()
+        }),
+        ..DnstapView::default()
+    };
+    let mut subject = Subject::new(&view);
+    let _ = field.of(&mut subject);
+    subject.has_read_dns()
 }
 
 /// Where to go on from a part of an expression.
