@@ -152,9 +152,8 @@ impl Sieve {
     /// `tally`: what is no record cannot be judged and is an error.
     pub fn sift(&mut self, run: &[u8], out: &mut Vec<u8>, tally: &mut Tally) -> u64 {
         let mut kept = 0;
-        let mut frames = Frames::new(run);
-        let mut rest = frames.rest();
-        while let Some(payload) = frames.next() {
+        let mut rest = run;
+        for payload in Frames::new(run) {
             let (frame, after) = rest
                 .split_at_checked(4 + payload.len())
                 .unwrap_or((rest, &[]));

@@ -172,6 +172,11 @@ fn no_test_of_an_absent_field_holds_and_not_turns_it_round() {
 }
 
 #[test]
+#[allow(
+    clippy::nonminimal_bool,
+    clippy::overly_complex_bool_expr,
+    reason = "the same as the expression beside it"
+)]
 fn and_or_and_not_bind_and_nest_as_documented() {
     // Every combination of three flags against the truth computed beside.
     type Truth = fn(bool, bool, bool) -> bool;

@@ -573,7 +573,11 @@ mod tests {
         assert_eq!(Frames::count_of(&got), Ok(1000));
         reading.join().unwrap().unwrap();
 
-        let cargo = flow(vec![run(0..100_000)], Loader::new(&[], Sieve::new(&[])), shape);
+        let cargo = flow(
+            vec![run(0..100_000)],
+            Loader::new(&[], Sieve::new(&[])),
+            shape,
+        );
         drop(cargo.supplies);
         cargo.reading.unwrap().join().unwrap().unwrap();
     }
