@@ -271,11 +271,19 @@ fn filters_choose_the_frames_that_are_written_and_all_are_counted() {
     let expression = "type == CLIENT_QUERY and qname within rig.example";
     let ran = convert(&["--filter", expression], &file, &kept);
     let report = ran.report();
-    assert_eq!((ran.code, &report["frames"]), (Some(0), &n.into()), "{ran:?}");
+    assert_eq!(
+        (ran.code, &report["frames"]),
+        (Some(0), &n.into()),
+        "{ran:?}"
+    );
     let not = format!("not ({expression})");
     let other = convert(&["--filter", &not], &file, &rest).report();
     let filtered = |report: &serde_json::Value| report["filtered"].as_u64().unwrap() as usize;
-    assert_eq!(filtered(&report) + filtered(&other), n, "each frame is on one side");
+    assert_eq!(
+        filtered(&report) + filtered(&other),
+        n,
+        "each frame is on one side"
+    );
     let (kept, rest) = (fs::read(&kept).unwrap(), fs::read(&rest).unwrap());
     let (mut kept, mut rest) = (Frames::new(run_of(&kept)), Frames::new(run_of(&rest)));
     let (mut next_kept, mut next_rest) = (kept.next(), rest.next());
@@ -295,7 +303,12 @@ fn filters_choose_the_frames_that_are_written_and_all_are_counted() {
     // What is no record cannot be judged; two filters are both asked.
     let bad = testdata("corpus/payload-fstrm/p43-random.fstrm");
     let out = folder.path().join("none.fstrm");
-    let args = ["--filter", "has type", "--filter", "!type=TOOL_QUERY,CLIENT_QUERY"];
+    let args = [
+        "--filter",
+        "has type",
+        "--filter",
+        "!type=TOOL_QUERY,CLIENT_QUERY",
+    ];
     let ran = convert(&args, &bad, &out);
     let report = ran.report();
     let errors = report["errors"].as_object().unwrap().values();
@@ -307,12 +320,19 @@ fn filters_choose_the_frames_that_are_written_and_all_are_counted() {
     );
     let args = ["convert", "--filter", "qnam == a", "a", "b"];
     let ran = run(args);
-    assert!(ran.code == Some(2) && ran.err.contains("did you mean qname?"), "{ran:?}");
+    assert!(
+        ran.code == Some(2) && ran.err.contains("did you mean qname?"),
+        "{ran:?}"
+    );
     let ran = Ran::of(
         &tapflow(["convert", "--filter", expression])
             .args([&file, &out])
             .output()
             .unwrap(),
     );
-    assert!(ran.err.contains(&format!("frames {n} ({} filtered out), errors 0", n - seen)), "{ran:?}");
+    assert!(
+        ran.err
+            .contains(&format!("frames {n} ({} filtered out), errors 0", n - seen)),
+        "{ran:?}"
+    );
 }

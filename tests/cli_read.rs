@@ -254,15 +254,25 @@ fn limit_and_filter_choose_records() {
         ),
         (&["--filter", "net=203.0.113.0/24"], 0),
         (
-            &["--filter", "type == CLIENT_QUERY or qtype == AAAA and not type ~ /^client/"],
+            &[
+                "--filter",
+                "type == CLIENT_QUERY or qtype == AAAA and not type ~ /^client/",
+            ],
             all.lines()
                 .filter(|l| l.contains(" CQ ") || l.contains(" IN AAAA") && !l.contains(" CR "))
                 .count(),
         ),
         (
-            &["--filter", "!type=CLIENT_QUERY", "--filter", "qname within rig.example && qtype==AAAA"],
+            &[
+                "--filter",
+                "!type=CLIENT_QUERY",
+                "--filter",
+                "qname within rig.example && qtype==AAAA",
+            ],
             all.lines()
-                .filter(|l| !l.contains(" CQ ") && l.to_lowercase().contains("rig.example.\" in aaaa"))
+                .filter(|l| {
+                    !l.contains(" CQ ") && l.to_lowercase().contains("rig.example.\" in aaaa")
+                })
                 .count(),
         ),
     ] {

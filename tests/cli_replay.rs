@@ -475,8 +475,17 @@ fn filters_choose_the_frames_that_are_sent_and_the_ledger_agrees() {
     let file = testdata("captures/unbound.fstrm");
     let (_, n) = capture("unbound.fstrm");
     let kept = folder.path().join("kept.fstrm");
-    let args = ["--filter", "qtype in {AAAA, DS}", "--filter", "!type=CLIENT_QUERY"];
-    let converted = tapflow(["convert", "--quiet"]).args(args).arg(&file).arg(&kept).status();
+    let args = [
+        "--filter",
+        "qtype in {AAAA, DS}",
+        "--filter",
+        "!type=CLIENT_QUERY",
+    ];
+    let converted = tapflow(["convert", "--quiet"])
+        .args(args)
+        .arg(&file)
+        .arg(&kept)
+        .status();
     assert!(converted.unwrap().success());
     let want = fs::read(&kept).unwrap();
     let want = run_of(&want);
@@ -487,7 +496,11 @@ fn filters_choose_the_frames_that_are_sent_and_the_ledger_agrees() {
         let rounds = if extra.contains(&"--loop") { 3 } else { 1 };
         let args = [&args[..], extra].concat();
         let (ran, report) = replay(&file, &collector.to, &args);
-        assert_eq!((ran.code, &report["frames"]), (Some(0), &(rounds * count).into()), "{ran:?}");
+        assert_eq!(
+            (ran.code, &report["frames"]),
+            (Some(0), &(rounds * count).into()),
+            "{ran:?}"
+        );
         assert_eq!(report["files"]["frames"], n, "{ran:?}");
         assert_eq!(report["files"]["filtered"], n - count, "{ran:?}");
         assert!(collector.take(1)[0].run == want.repeat(rounds));
@@ -498,5 +511,8 @@ fn filters_choose_the_frames_that_are_sent_and_the_ledger_agrees() {
             .output()
             .unwrap(),
     );
-    assert!(ran.code == Some(0) && ran.out.contains(&format!("{n} filtered out of {n}")), "{ran:?}");
+    assert!(
+        ran.code == Some(0) && ran.out.contains(&format!("{n} filtered out of {n}")),
+        "{ran:?}"
+    );
 }

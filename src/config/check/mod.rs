@@ -561,8 +561,12 @@ mod tests {
                     )],
                 ),
                 (
-                    "expression = \"""\ntc and\n  (rd\n\"""",
-                    &[(Error, "5:14", "line 2, column 3, at \"(\": this parenthesis is not closed")],
+                    "expression = '''\ntc and\n  (rd\n'''",
+                    &[(
+                        Error,
+                        "5:14",
+                        "line 2, column 3, at \"(\": this parenthesis is not closed",
+                    )],
                 ),
                 (
                     "networks = ['192.0.2.1/24']",
