@@ -48,7 +48,7 @@ fn client(record: &Value) -> Option<IpAddr> {
     text(record, "/query_address")?.parse().ok()
 }
 
-fn rcode<'v>(record: &'v Value) -> Option<&'v str> {
+fn rcode(record: &Value) -> Option<&str> {
     is_response(record)?.then_some(())?;
     text(record, "/dns/rcode")
 }
@@ -187,9 +187,9 @@ fn judged(payloads: &[Vec<u8>]) -> Vec<(DnstapView<'_>, u64)> {
 #[derive(Clone, Debug)]
 enum Combined {
     Test(usize),
-    Not(Box<Combined>),
-    And(Box<Combined>, Box<Combined>),
-    Or(Box<Combined>, Box<Combined>),
+    Not(Box<Self>),
+    And(Box<Self>, Box<Self>),
+    Or(Box<Self>, Box<Self>),
 }
 
 impl Combined {

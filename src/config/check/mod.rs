@@ -557,7 +557,7 @@ mod tests {
                     &[(
                         Error,
                         "5:14",
-                        "column 8, at \"qnam\": there is no field \"qnam\"; did you mean qname?",
+                        "column 8, at \"qnam\": there is no field \"qnam\"",
                     )],
                 ),
                 (

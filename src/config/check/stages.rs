@@ -163,10 +163,15 @@ fn expression(text: &str, place: &str, problems: &mut Vec<Problem>) {
             1 => format!("column {column}"),
             _ => format!("line {line}, column {column}"),
         };
-        problems.push(Problem::error(
-            place,
-            format!("in the expression, {place_in}, {at}: {}", error.what),
-        ));
+        let (why, fix) = match error.what.split_once("; did you mean ") {
+            Some((why, near)) => (why, format!("did you mean {near}")),
+            None => (
+                error.what.as_str(),
+                "`tapflow read --help` shows what an expression is made of".to_owned(),
+            ),
+        };
+        let what = format!("in the expression, {place_in}, {at}: {why}");
+        problems.push(Problem::error(place, what).fix(fix));
     }
 }
 
