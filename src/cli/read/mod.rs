@@ -46,7 +46,7 @@ use crate::format::{Format, FormatError, Line, Settings};
         latency > 50ms, length >= 512      spans of time have a unit\n  \
         timestamp >= 2026-01-31T12:00:00Z  RFC 3339, or a date alone\n  \
         identity ~ /^ns[0-9]/              a regular expression matches; /…/i: letter case aside\n  \
-        tag.site == \"x y\"                 a tag in extra\n  \
+        tag.site == \"x y\"                  a tag in extra\n  \
         tc, not rd                         a flag alone\n  \
         has ecs                            the record says\n\
         A test of a field that the record lacks does not hold, so a query matches neither rcode == NXDOMAIN nor rcode \
