@@ -6,11 +6,12 @@ use std::fs;
 
 use cli_support::run;
 
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 8] = [
     "serve",
     "replay",
     "read",
     "convert",
+    "fields",
     "check-config",
     "completions",
     "man",

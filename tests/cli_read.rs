@@ -492,3 +492,56 @@ fn the_files_of_an_output_are_followed_through_rotation() {
     assert_eq!((ran.code, rest.as_str()), (Some(0), ""), "{ran:?}");
     assert_eq!(ran.report()["records"], 12);
 }
+
+#[test]
+fn fields_are_columns_and_a_template_is_a_line() {
+    let file = testdata("captures/kdig.fstrm");
+    let file = file.to_str().unwrap();
+    let args = ["read", "--limit", "1", "--format"];
+    let ran = run(args
+        .into_iter()
+        .chain(["csv", "--fields", "type,qname,qtype", file]));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines[0], "type,qname,qtype");
+    let values: Vec<&str> = lines[1].split(',').collect();
+    assert!(
+        lines.len() == 2 && values[0].starts_with("TOOL_"),
+        "{ran:?}"
+    );
+    let ran = run(args
+        .into_iter()
+        .chain(["{type} {qname} {qtype} {policy.type}", file]));
+    assert_eq!(ran.out, format!("{} -\n", values.join(" ")));
+}
+
+#[test]
+fn a_wrong_field_or_template_is_shown_at_its_place() {
+    let file = testdata("captures/kdig.fstrm");
+    let file = file.to_str().unwrap();
+    for (args, wants) in [
+        (
+            &["--format", "{timestamp} {qnam}"][..],
+            &[
+                "there is no field \"qnam\"; did you mean qname?",
+                "\n  {timestamp} {qnam}\n               ^^^^\n",
+            ][..],
+        ),
+        (&["--format", "{qname}\n"], &["no line break"]),
+        (
+            &["--format", "csv", "--fields", "qname,qtipe"],
+            &["\"qtipe\"", "did you mean qtype?", "tapflow fields"],
+        ),
+        (
+            &["--fields", "qname"],
+            &["text takes no choice of fields", "csv, tsv"],
+        ),
+        (&["--stats", "--fields", "qname"], &["--stats"]),
+    ] {
+        let ran = run(["read"].iter().chain(args).chain([&file]));
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
+        for want in wants {
+            assert!(ran.err.contains(want), "{want:?} is not in\n{}", ran.err);
+        }
+    }
+}

@@ -60,7 +60,10 @@ const MEANT: &[(&str, &[&str], &str)] = &[
 /// What we write for each record of `path`.
 fn ours(path: &Path, format: &str) -> Vec<String> {
     let format: Format = format.parse().unwrap();
-    let settings = Settings { utc: true };
+    let settings = Settings {
+        utc: true,
+        ..Settings::default()
+    };
     let mut line = format.line(&settings).unwrap().unwrap();
     let mut out = Vec::new();
     line.begin(&mut out);

@@ -35,6 +35,7 @@ pub struct Usage(pub String);
 pub mod check_config;
 pub mod completions;
 pub mod convert;
+pub mod fields;
 pub mod input;
 pub mod interrupt;
 pub mod man;
@@ -91,6 +92,7 @@ pub enum Command {
     Replay(replay::ReplayArgs),
     Read(read::ReadArgs),
     Convert(convert::ConvertArgs),
+    Fields(fields::FieldsArgs),
     CheckConfig(check_config::CheckConfigArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -106,6 +108,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Replay(args) => replay::run(args),
         Command::Read(args) => read::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Fields(args) => fields::run(args),
         Command::CheckConfig(args) => check_config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

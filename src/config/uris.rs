@@ -262,7 +262,7 @@ mod tests {
             kind("stdout:json"),
             OutputKind::Stdout(StdoutOptions {
                 format: Format::JSON,
-                utc: false,
+                ..StdoutOptions::default()
             })
         );
         assert_eq!(
@@ -270,6 +270,22 @@ mod tests {
             OutputKind::Stdout(StdoutOptions {
                 format: Format::TEXT,
                 utc: true,
+                ..StdoutOptions::default()
+            })
+        );
+        assert_eq!(
+            kind("stdout:csv?fields=qname,qtype"),
+            OutputKind::Stdout(StdoutOptions {
+                format: "csv".parse().unwrap(),
+                fields: vec!["qname".to_owned(), "qtype".to_owned()],
+                ..StdoutOptions::default()
+            })
+        );
+        assert_eq!(
+            kind("stdout:{qname} {qtype}"),
+            OutputKind::Stdout(StdoutOptions {
+                format: "{qname} {qtype}".parse().unwrap(),
+                ..StdoutOptions::default()
             })
         );
         let file = FileOptions {

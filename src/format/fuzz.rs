@@ -2,8 +2,9 @@
 
 use crate::dns::{DnsView, NameBuf};
 use crate::dnstap::{DecodeReason, DnstapView};
+use crate::fields::specs;
 use crate::format::{
-    Entry, Format, Kind, Settings, Shape, Source, dnstap_read, golang, json, ldns, quiet,
+    Entry, Format, Kind, Settings, Shape, Source, dnstap_read, golang, json, ldns, quiet, table,
 };
 
 /// Writes `payload` in every format and panics when a line is not one line of printable ASCII, does not parse,
@@ -11,6 +12,7 @@ use crate::format::{
 #[doc(hidden)]
 pub fn fuzz_payload(payload: &[u8]) {
     every_kind(payload);
+    every_field(payload);
     let Ok(view) = DnstapView::parse(payload) else {
         return;
     };
@@ -151,6 +153,78 @@ fn every_kind(payload: &[u8]) {
         };
         assert_eq!(back.expect("an encoding"), payload, "{}", kind.name);
     }
+}
+
+/// Every field as text: each one value of printable ASCII, the same in TSV, in CSV once its quotes are undone, and in a
+/// template, where `-` stands for what is absent.
+fn every_field(payload: &[u8]) {
+    let view = DnstapView::parse(payload).map_err(DecodeReason::from);
+    let entry = Entry {
+        payload,
+        view: view.as_ref().map_err(|reason| *reason),
+        source: Source {
+            listener: "a\"\\b,\t",
+            peer: "c\n",
+            ..Source::default()
+        },
+    };
+    let mut names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
+    names.push("tag.a".to_owned());
+    let template: Vec<_> = names.iter().map(|name| format!("{{{name}}}")).collect();
+    let template = template.join("\\t").parse().expect("a template");
+    let settings = Settings {
+        fields: names.clone(),
+        ..Settings::default()
+    };
+    let [csv, tsv, filled] = [
+        (Format::Kind(&table::csv::KIND), &settings),
+        (Format::Kind(&table::tsv::KIND), &settings),
+        (template, &Settings::default()),
+    ]
+    .map(|(format, settings)| {
+        let mut line = format.line(settings).expect("fields").expect("lines");
+        let mut out = Vec::new();
+        let verdict = line.write(&mut out, entry);
+        let wanted = entry.view.and_then(|view| view.classify().map(|_| ()));
+        assert_eq!(verdict, wanted, "{format}");
+        String::from_utf8(out).expect("UTF-8")
+    });
+    let Some(tsv) = tsv.strip_suffix('\n') else {
+        return assert!(csv.is_empty() && tsv.is_empty() && filled.is_empty());
+    };
+    let is_text = |text: &str| text.bytes().all(|octet| matches!(octet, b' '..=b'~'));
+    let columns: Vec<&str> = tsv.split('\t').collect();
+    assert!(columns.len() == names.len() && columns.iter().all(|text| is_text(text)));
+    let csv = csv.strip_suffix('\n').expect("a line");
+    assert!(is_text(csv), "one line");
+    assert_eq!(unquoted(csv), columns);
+    let filled = filled.strip_suffix('\n').expect("a line");
+    let filled: Vec<&str> = filled.split('\t').collect();
+    assert_eq!(filled.len(), columns.len());
+    for ((filled, column), name) in filled.iter().zip(&columns).zip(&names) {
+        let is_absent = column.is_empty() && *filled == "-";
+        assert!(filled == column || is_absent, "{name}: {filled}");
+    }
+}
+
+/// The values of a line of CSV (RFC 4180).
+fn unquoted(line: &str) -> Vec<String> {
+    let mut values = vec![String::new()];
+    let (mut is_quoted, mut characters) = (false, line.chars().peekable());
+    while let Some(character) = characters.next() {
+        let last = values.last_mut().expect("one at least");
+        match (character, is_quoted) {
+            ('"', true) if characters.peek() == Some(&'"') => {
+                characters.next();
+                last.push('"');
+            }
+            ('"', _) => is_quoted = !is_quoted,
+            (',', false) => values.push(String::new()),
+            (character, _) => last.push(character),
+        }
+    }
+    assert!(!is_quoted, "quotes are closed");
+    values
 }
 
 /// Undoes the escapes of text of octets.

@@ -121,6 +121,8 @@ pub enum SendCompression {
 pub struct StdoutOptions {
     /// How frames are written.
     pub format: Format,
+    /// Names of the fields that are written, in order, in the formats that take a choice. Empty: the format's own choice.
+    pub fields: Vec<String>,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
 }
@@ -128,7 +130,10 @@ pub struct StdoutOptions {
 impl StdoutOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings { utc: self.utc }
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
     }
 }
 
@@ -136,6 +141,7 @@ impl Default for StdoutOptions {
     fn default() -> Self {
         Self {
             format: Format::TEXT,
+            fields: Vec::new(),
             utc: false,
         }
     }
@@ -159,6 +165,8 @@ pub struct FileOptions {
     pub keep_files: u32,
     /// Compression of a file once it is closed.
     pub compress: SendCompression,
+    /// Names of the fields that are written, in order, in the formats that take a choice. Empty: the format's own choice.
+    pub fields: Vec<String>,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
     /// Wait for the disk (`fsync`) when a file is closed, before it gets its final name.
@@ -168,7 +176,10 @@ pub struct FileOptions {
 impl FileOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings { utc: self.utc }
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
     }
 }
 
@@ -182,6 +193,7 @@ impl Default for FileOptions {
             rotate_time: Span::secs(3600),
             keep_files: 48,
             compress: SendCompression::Zstd,
+            fields: Vec::new(),
             utc: false,
             sync: false,
         }

@@ -20,7 +20,8 @@ use crate::cli::input::{Ending, Fault, Input, Options, Place, Step, Tally};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::terms::{Sieve, Term};
 use crate::cli::tree;
-use crate::format::{Format, FormatError, Line, Settings};
+use crate::fields::Field;
+use crate::format::{Format, FormatError, Line, NoFormat, Settings};
 
 /// What `read` is told.
 #[derive(Debug, Args)]
@@ -58,6 +59,8 @@ use crate::format::{Format, FormatError, Line, Settings};
         $ tapflow read --utc unbound.fstrm | head -1\n  \
         16:45:28.364170 CQ 127.0.0.1 UDP 42b \"www.example.\" IN AAAA\n  \
         $ tapflow read --format json --filter rcode=SERVFAIL frames/*.fstrm.zst\n  \
+        $ tapflow read --format csv --fields timestamp,qname,qtype,rcode frames > frames.csv\n  \
+        $ tapflow read --format '{query_address} {qname}' frames | sort | uniq -c\n  \
         $ tapflow read --stats /var/lib/tapflow/frames\n  \
         $ tapflow read --filter 'qname within example.com and latency > 50ms' frames.fstrm\n  \
         $ tapflow read --follow --filter '!net=127.0.0.0/8' /var/lib/tapflow/frames\n\n\
@@ -72,8 +75,11 @@ pub struct ReadArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// What a record becomes
-    #[arg(long, default_value_t = Format::TEXT, value_name = "FORMAT", long_help = formats())]
+    #[arg(long, default_value_t = Format::TEXT, value_name = "FORMAT", value_parser = format, long_help = formats())]
     pub format: Format,
+    /// Fields that csv and tsv have as columns, separated by commas; `tapflow fields` lists them
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = field)]
+    pub fields: Vec<String>,
     /// Show no records but a summary of them: frames, span and rate over time, top names, clients, types and codes,
     /// latency percentiles, what is malformed by reason. With --format json as one object
     #[arg(long, conflicts_with = "follow")]
@@ -114,7 +120,31 @@ fn formats() -> String {
     for kind in Format::kinds() {
         text.push_str(&format!("\n- {}: {}", kind.name, kind.about));
     }
+    text.push_str(
+        "\n- a template such as '{timestamp} {qname} {qtype}': each field in braces is its value, or - where the record does \
+        not say; {field:-text} is text then. {{ and }} are braces, \\t is a tab, \\\\ a backslash. `tapflow fields` lists the \
+        fields",
+    );
     text
+}
+
+/// The format of that name, or the template; the error has a mark under what is wrong.
+fn format(text: &str) -> Result<Format, String> {
+    text.parse().map_err(|error| match error {
+        NoFormat::Template(error) => error.shown(),
+        unknown => unknown.to_string(),
+    })
+}
+
+/// The name of a field.
+fn field(name: &str) -> Result<String, String> {
+    match Field::find(name) {
+        Ok(_) => Ok(name.to_owned()),
+        Err(error) => {
+            let end = if error.near.is_some() { "" } else { ";" };
+            Err(format!("{error}{end} `tapflow fields` lists them"))
+        }
+    }
 }
 
 /// How the reading went, beside what was counted.
@@ -196,11 +226,17 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
 
 /// What the records are written with.
 fn line(args: &ReadArgs) -> Result<Box<dyn Line>, FormatError> {
+    if args.stats && !args.fields.is_empty() {
+        return Err(FormatError("--stats has no choice of fields".to_owned()));
+    }
     if args.stats && args.format != Format::TEXT && args.format != Format::JSON {
         let why = format!("--stats comes as text or json, not as {}", args.format);
         return Err(FormatError(why));
     }
-    let settings = Settings { utc: args.utc };
+    let settings = Settings {
+        utc: args.utc,
+        fields: args.fields.clone(),
+    };
     args.format.line(&settings)?.ok_or_else(|| {
         FormatError("fstrm is no format to read: tapflow convert writes Frame Streams".into())
     })

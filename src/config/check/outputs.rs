@@ -3,6 +3,7 @@
 use super::{Unread, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
+use crate::fields::Field;
 use crate::format::{Format, Settings};
 use crate::outputs::options::{DnstapOptions, FileOptions, OutputKind, OutputOptions};
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
@@ -100,7 +101,30 @@ fn format(format: &Format, settings: &Settings, place: &str, problems: &mut Vec<
         let what = "`utc` is about formats that show local time, and means nothing to this one";
         problems.push(Problem::warning(format!("{place}.utc"), what).fix("leave it away"));
     }
-    if let Err(error) = format.line(settings) {
+    if !settings.fields.is_empty() && !format.has_fields() {
+        let what = match format {
+            Format::Template(_) => "a template names its fields itself".to_owned(),
+            _ => format!("{format} takes no choice of fields"),
+        };
+        let fix = format!("these formats do: {}", Format::names_with_fields());
+        problems.push(Problem::error(format!("{place}.fields"), what).fix(fix));
+        return;
+    }
+    let mut fine = true;
+    for (i, name) in settings.fields.iter().enumerate() {
+        if let Err(error) = Field::find(name) {
+            let fix = match error.near {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => "`tapflow fields` lists what there is".to_owned(),
+            };
+            let what = format!("there is no field \"{name}\"");
+            problems.push(Problem::error(format!("{place}.fields[{i}]"), what).fix(fix));
+            fine = false;
+        }
+    }
+    if let Err(error) = format.line(settings)
+        && fine
+    {
         problems.push(Problem::error(format!("{place}.format"), error.to_string()));
     }
 }
@@ -232,7 +256,7 @@ fn same_target(a: &OutputKind, b: &OutputKind) -> bool {
         (OutputKind::File(a), OutputKind::File(b)) => {
             super::plain_path(&a.path) == super::plain_path(&b.path)
                 && a.prefix == b.prefix
-                && a.format == b.format
+                && a.format.extension() == b.format.extension()
         }
         _ => false,
     }

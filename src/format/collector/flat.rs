@@ -25,6 +25,7 @@ pub static KIND: Kind = Kind {
     extension: "jsonl",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Flat::new(false))),
 };
 
@@ -36,6 +37,7 @@ pub static JOINED: Kind = Kind {
     extension: "jsonl",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Flat::new(true))),
 };
 
