@@ -253,6 +253,28 @@ fn limit_and_filter_choose_records() {
             3,
         ),
         (&["--filter", "net=203.0.113.0/24"], 0),
+        (
+            &[
+                "--filter",
+                "type == CLIENT_QUERY or qtype == AAAA and not type ~ /^client/",
+            ],
+            all.lines()
+                .filter(|l| l.contains(" CQ ") || l.contains(" IN AAAA") && !l.contains(" CR "))
+                .count(),
+        ),
+        (
+            &[
+                "--filter",
+                "!type=CLIENT_QUERY",
+                "--filter",
+                "qname within rig.example && qtype==AAAA",
+            ],
+            all.lines()
+                .filter(|l| {
+                    !l.contains(" CQ ") && l.to_lowercase().contains("rig.example.\" in aaaa")
+                })
+                .count(),
+        ),
     ] {
         let ran = line(args);
         assert_eq!(
@@ -289,6 +311,12 @@ fn limit_and_filter_choose_records() {
         ("qnam=x", "did you mean qname?"),
         ("qtype=NOPE", "NOPE"),
         ("x", "KEY=VALUE"),
+        (
+            "qtype == A and (tc or rcod == NXDOMAIN)",
+            "column 23: there is no field \"rcod\"; did you mean rcode?\n  \
+             qtype == A and (tc or rcod == NXDOMAIN)\n                        ^^^^\n",
+        ),
+        ("qtype == ", "a value is missing"),
     ] {
         let ran = line(&["--filter", term]);
         assert!(ran.code == Some(2) && ran.err.contains(want), "{ran:?}");

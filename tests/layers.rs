@@ -21,7 +21,7 @@ const LAYERS: &[(u8, &[&str])] = &[
     ),
     (1, &["dns", "dnstap", "fstrm", "pcap"]),
     (2, &["fields", "mux", "transport"]),
-    (3, &["format", "link"]),
+    (3, &["filter", "format", "link"]),
     (4, &["pipeline"]),
     (5, &["http", "loadgen", "outputs", "stages"]),
     (6, &["config"]),

@@ -55,6 +55,18 @@ impl<'a> Subject<'a> {
         self
     }
 
+    /// With header and question of the DNS message, where somebody has read them before.
+    #[must_use]
+    pub fn with_dns(mut self, dns: Option<DnsView<'a>>) -> Self {
+        self.dns = Some(dns);
+        self
+    }
+
+    /// Whether the DNS message was looked into so far.
+    pub fn has_read_dns(&self) -> bool {
+        self.dns.is_some()
+    }
+
     /// The dnstap view.
     pub fn view(&self) -> &'a DnstapView<'a> {
         self.view

@@ -23,6 +23,7 @@ use self::verify::Verdict;
 use crate::cli::convert::Compress;
 use crate::cli::progress::Progress;
 use crate::cli::read::Report;
+use crate::cli::terms::{Sieve, Term};
 use crate::cli::{exit, print_out};
 use crate::fstrm::Dialect;
 use crate::shutdown::{self, Phase, Trigger};
@@ -51,6 +52,7 @@ const REST_LIMIT: Duration = Duration::from_secs(5);
         $ tapflow replay unbound.fstrm --to unix:/run/tapflow/dnstap.sock\n  \
         7350 frames, 1896778 bytes in 0.002 s, 3511827 frames/s; FINISH came\n  \
         $ tapflow replay day.fstrm.zst --to tcp:127.0.0.1:6000 --connections 8 --loop 10 --verify 127.0.0.1:9954\n  \
+        $ tapflow replay day.fstrm --filter 'type == CLIENT_QUERY' --to tcp:127.0.0.1:6000\n  \
         $ tapflow replay sample.fstrm --to tcp:192.0.2.1:6000 --loop 0 --rate 50000 --compress zstd\n\n\
         Exit codes:\n  \
         0  everything was sent, FINISH came where it is due, and --verify found no difference\n  \
@@ -72,6 +74,10 @@ pub struct ReplayArgs {
     /// How often everything is sent; 0: until a signal comes
     #[arg(long = "loop", value_name = "N", default_value_t = 1)]
     pub rounds: u64,
+    /// Send only what matches, as `tapflow read --help` says; each that is given has to match. Frames that are no records
+    /// cannot match: they are counted as errors then
+    #[arg(long = "filter", value_name = "EXPR")]
+    pub filters: Vec<Term>,
     /// Frames a second, over all connections together
     #[arg(long, value_name = "FRAMES_PER_SECOND", value_parser = rate)]
     pub rate: Option<f64>,
@@ -170,7 +176,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         args.rounds == 1 || !args.files.iter().any(|file| is_stdin(file)) || args.files.len() == 1,
         "--loop with standard input takes no other files"
     );
-    let cargo = cargo::load(&args.files, shape)?;
+    let cargo = cargo::load(&args.files, Sieve::new(&args.filters), shape)?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     // One connection is best served by one thread: nothing is ever handed over.
     let runtime = if connections == 1 {
@@ -379,6 +385,13 @@ fn text(args: &ReplayArgs, done: &Done) -> String {
         (Mode::Bidirectional, n) => write!(text, "; FINISH came on {n} of {total}"),
         _ => write!(text, "; no FINISH is due"),
     };
+    if !args.filters.is_empty() {
+        let _ = write!(
+            text,
+            "; {} filtered out of {}",
+            done.manifest.tally.filtered, done.manifest.tally.frames
+        );
+    }
     if done.interrupted {
         text.push_str("; interrupted");
     }

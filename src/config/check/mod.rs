@@ -558,6 +558,24 @@ mod tests {
                     "qname_suffixes = ['example.com', '*.example.com']",
                     &[(Error, "5:34", "write \"example.com\"")],
                 ),
+                ("expression = 'qname within example.com and not tc'", &[]),
+                ("expression = '  '", &[(Warning, "3:1", "keeps everything")]),
+                (
+                    "expression = 'tc and qnam == a'",
+                    &[(
+                        Error,
+                        "5:14",
+                        "column 8, at \"qnam\": there is no field \"qnam\"",
+                    )],
+                ),
+                (
+                    "expression = '''\ntc and\n  (rd\n'''",
+                    &[(
+                        Error,
+                        "5:14",
+                        "line 2, column 3, at \"(\": this parenthesis is not closed",
+                    )],
+                ),
                 (
                     "networks = ['192.0.2.1/24']",
                     &[(Warning, "5:13", "192.0.2.0/24 for the network")],
