@@ -554,7 +554,19 @@ fn no_raw_control_octet_leaves_in_any_format() {
     let mut query = vec![0; 12];
     query[5] = 1;
     query.extend(question);
-    for format in texts().filter(|format| !matches!(*format, "hex" | "base64")) {
+    for format in [
+        "text",
+        "json",
+        "dnstap-read",
+        "dnstap-read-yaml",
+        "golang-json",
+        "golang-yaml",
+        "ldns",
+        "ldns-quiet",
+        "flat-json",
+        "flat-json-joined",
+        "collector-text",
+    ] {
         let text = written_query(format, b"ns1", b"\0", query.clone());
         assert!(
             text.replace("\\\\", "\\").contains("a\\000b.c\\009d"),

@@ -11,7 +11,21 @@ use tapflow::format::{Entry, Format, Settings, Source};
 #[test]
 fn no_record_allocates_once_the_buffers_have_grown() {
     let payloads = captured();
-    for name in ["golang-json", "golang-yaml", "ldns", "ldns-quiet"] {
+    for name in [
+        "text",
+        "json",
+        "golang-json",
+        "golang-yaml",
+        "dnstap-read",
+        "dnstap-read-yaml",
+        "ldns",
+        "ldns-quiet",
+        "flat-json",
+        "flat-json-joined",
+        "collector-text",
+        "hex",
+        "base64",
+    ] {
         let format: Format = name.parse().unwrap();
         let mut line = format.line(&Settings::default()).unwrap().unwrap();
         let mut out = Vec::new();
