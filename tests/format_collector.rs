@@ -488,7 +488,7 @@ fn the_joined_form_says_what_the_other_says_in_the_order_of_version_3() {
             for (key, value) in &joined {
                 let column = key
                     .strip_prefix("dns.resource-records.")
-                    .or(key.strip_prefix("edns.options."));
+                    .or_else(|| key.strip_prefix("edns.options."));
                 let Some(column) = column else {
                     let latency = flat["dnstap.latency"].as_f64().unwrap();
                     let count = flat
