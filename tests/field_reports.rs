@@ -66,11 +66,7 @@ fn in_every_format(payload: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let view = DnstapView::parse(payload).expect("a payload");
     Format::kinds()
         .map(|kind| {
-            let mut line = (kind.make)(&Settings {
-                utc: true,
-                ..Settings::default()
-            })
-            .expect("a format");
+            let mut line = (kind.make)(&Settings::default()).expect("a format");
             let mut out = Vec::new();
             let entry = Entry {
                 payload,
@@ -696,7 +692,7 @@ fn a_message_of_the_largest_size_is_one_record_and_whole() {
     assert_eq!(found["dns"]["answers"].as_array().unwrap().len(), 245);
     let size = found["query_size"]
         .as_u64()
-        .or(found["response_size"].as_u64());
+        .or_else(|| found["response_size"].as_u64());
     assert_eq!(size, Some(65_535));
 }
 

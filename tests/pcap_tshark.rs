@@ -263,9 +263,16 @@ fn decoded_by_tshark(message: &str, is_response: bool) -> String {
                 let text = show().replace("&lt;", "<").replace("&gt;", ">");
                 name = Some(plain(&text));
             }
+            // The owner of an SRV record comes in pieces.
+            Some("name=\"dns.srv.service\"") => name = Some(plain(&show())),
+            Some("name=\"dns.srv.proto\"" | "name=\"dns.srv.name\"") => {
+                name = name.map(|start| format!("{start}.{}", plain(&show())));
+            }
             Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"") => {
-                // The types in a bitmap have the same field name, and no name before them.
-                rows.extend(name.take().map(|name| format!("{name} {}", show())));
+                // The types in a bitmap have the same field name, and one octet.
+                if attribute("size").as_deref() == Some("2") {
+                    rows.extend(name.take().map(|name| format!("{name} {}", show())));
+                }
             }
             Some("name=\"dns.flags.rcode\"") => low = show().parse().unwrap_or(0),
             Some("name=\"dns.resp.ext_rcode\"") => {
