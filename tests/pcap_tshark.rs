@@ -268,11 +268,11 @@ fn decoded_by_tshark(message: &str, is_response: bool) -> String {
             Some("name=\"dns.srv.proto\"" | "name=\"dns.srv.name\"") => {
                 name = name.map(|start| format!("{start}.{}", plain(&show())));
             }
-            Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"") => {
-                // The types in a bitmap have the same field name, and one octet.
-                if attribute("size").as_deref() == Some("2") {
-                    rows.extend(name.take().map(|name| format!("{name} {}", show())));
-                }
+            // The types in a bitmap have the same field name, and one octet.
+            Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"")
+                if attribute("size").as_deref() == Some("2") =>
+            {
+                rows.extend(name.take().map(|name| format!("{name} {}", show())));
             }
             Some("name=\"dns.flags.rcode\"") => low = show().parse().unwrap_or(0),
             Some("name=\"dns.resp.ext_rcode\"") => {
