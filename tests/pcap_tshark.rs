@@ -120,7 +120,8 @@ fn decoded(message: &[u8]) -> Option<String> {
         return None;
     }
     let shown = |name: &Name<'_>| {
-        let text = name.to_string();
+        // tshark shows a dot in a label as any other dot.
+        let text = name.to_string().replace("\\.", ".");
         let text = text.strip_suffix('.').filter(|text| !text.is_empty());
         plain(text.unwrap_or("<Root>"))
     };
