@@ -66,11 +66,7 @@ fn in_every_format(payload: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let view = DnstapView::parse(payload).expect("a payload");
     Format::kinds()
         .map(|kind| {
-            let mut line = (kind.make)(&Settings {
-                utc: true,
-                ..Settings::default()
-            })
-            .expect("a format");
+            let mut line = (kind.make)(&Settings::default()).expect("a format");
             let mut out = Vec::new();
             let entry = Entry {
                 payload,
@@ -377,7 +373,7 @@ fn every_field_of_the_schema_is_in_the_record() {
     );
     assert_eq!(
         found["policy"],
-        json!({"type": "RPZ", "rule": "r", "action": "NODATA", "match": "QNAME", "value": "v"})
+        json!({"type": "RPZ", "rule": "r", "action": "PASS", "match": "CLIENT_IP", "value": "v"})
     );
 }
 
@@ -394,22 +390,20 @@ fn the_sender_and_the_listener_are_in_each_record_whatever_the_identity() {
 /// B087: golang-dnstap ends at the first bad payload without an error, dnstap-ldns with one.
 #[test]
 fn a_bad_payload_costs_one_frame_in_every_format() {
+    let errors = ["p02", "p03", "p04", "p05", "p39", "p41", "p42", "p43"];
     for path in files("corpus/payload-fstrm", "fstrm") {
-        let is_error =
-            ["p02", "p03", "p04", "p05", "p39", "p41", "p42", "p43"].contains(&&name(&path)[..3]);
-        for kind in Format::kinds() {
-            let records = if kind.shape == Shape::Lines {
-                ours(&path, kind.name).len()
-            } else {
-                continue;
-            };
-            let takes_all = matches!(kind.name, "hex" | "base64");
-            let wanted = if is_error { 2 } else { 3 };
-            assert!(
-                records == wanted || takes_all && records == 3,
-                "{} as {}: {records}",
-                name(&path),
-                kind.name
+        let wanted = if errors.contains(&&name(&path)[..3]) {
+            2
+        } else {
+            3
+        };
+        // These take any octets, so that nothing is an error.
+        for format in texts().filter(|format| !matches!(*format, "hex" | "base64")) {
+            assert_eq!(
+                ours(&path, format).len(),
+                wanted,
+                "{} as {format}",
+                name(&path)
             );
         }
     }
@@ -485,7 +479,11 @@ fn names_of_the_corpus() -> Vec<(String, Vec<u8>)> {
         .filter(|path| ids.contains(&&name(path)[..3]))
         .map(|path| {
             let message = std::fs::read(&path).unwrap();
-            (name(&path), message[12..message.len() - 4].to_vec())
+            let mut end = 12;
+            while message[end] > 0 {
+                end += 1 + usize::from(message[end]);
+            }
+            (name(&path), message[12..=end].to_vec())
         })
         .collect()
 }
@@ -552,7 +550,19 @@ fn no_raw_control_octet_leaves_in_any_format() {
     let mut query = vec![0; 12];
     query[5] = 1;
     query.extend(question);
-    for format in texts().filter(|format| !matches!(*format, "hex" | "base64")) {
+    for format in [
+        "text",
+        "json",
+        "dnstap-read",
+        "dnstap-read-yaml",
+        "golang-json",
+        "golang-yaml",
+        "ldns",
+        "ldns-quiet",
+        "flat-json",
+        "flat-json-joined",
+        "collector-text",
+    ] {
         let text = written_query(format, b"ns1", b"\0", query.clone());
         assert!(
             text.replace("\\\\", "\\").contains("a\\000b.c\\009d"),
@@ -616,7 +626,7 @@ fn a_bad_option_is_flagged_and_leaves_the_rest_and_family_zero_is_taken() {
     let two = shown(&frame(6, |sent| {
         sent.response_message = Some(message(0, &[], &[&opt, &opt]))
     }));
-    assert_eq!(two["dns"]["malformed"]["reason"], "opt_twice");
+    assert_eq!(two["dns"]["malformed"]["reason"], "opt_repeated");
     assert_eq!(two["dns"]["edns"]["udp_size"], 512);
 }
 
@@ -682,7 +692,7 @@ fn a_message_of_the_largest_size_is_one_record_and_whole() {
     assert_eq!(found["dns"]["answers"].as_array().unwrap().len(), 245);
     let size = found["query_size"]
         .as_u64()
-        .or(found["response_size"].as_u64());
+        .or_else(|| found["response_size"].as_u64());
     assert_eq!(size, Some(65_535));
 }
 

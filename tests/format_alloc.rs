@@ -17,17 +17,8 @@ fn no_record_allocates_once_the_buffers_have_grown() {
         .iter()
         .map(|name| format!("{{{name}}} "))
         .collect::<String>();
-    for name in [
-        "golang-json",
-        "golang-yaml",
-        "ldns",
-        "ldns-quiet",
-        "pcap",
-        "vector-json",
-        "csv",
-        "tsv",
-        &template,
-    ] {
+    let names = Format::kinds().map(|kind| kind.name);
+    for name in names.chain([&*template]) {
         let format: Format = name.parse().unwrap();
         let settings = Settings {
             fields: if format.has_fields() {

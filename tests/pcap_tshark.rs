@@ -120,7 +120,8 @@ fn decoded(message: &[u8]) -> Option<String> {
         return None;
     }
     let shown = |name: &Name<'_>| {
-        let text = name.to_string();
+        // tshark shows a dot in a label as any other dot.
+        let text = name.to_string().replace("\\.", ".");
         let text = text.strip_suffix('.').filter(|text| !text.is_empty());
         plain(text.unwrap_or("<Root>"))
     };
@@ -263,8 +264,15 @@ fn decoded_by_tshark(message: &str, is_response: bool) -> String {
                 let text = show().replace("&lt;", "<").replace("&gt;", ">");
                 name = Some(plain(&text));
             }
-            Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"") => {
-                // The types in a bitmap have the same field name, and no name before them.
+            // The owner of an SRV record comes in pieces.
+            Some("name=\"dns.srv.service\"") => name = Some(plain(&show())),
+            Some("name=\"dns.srv.proto\"" | "name=\"dns.srv.name\"") => {
+                name = name.map(|start| format!("{start}.{}", plain(&show())));
+            }
+            // The types in a bitmap have the same field name, and one octet.
+            Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"")
+                if attribute("size").as_deref() == Some("2") =>
+            {
                 rows.extend(name.take().map(|name| format!("{name} {}", show())));
             }
             Some("name=\"dns.flags.rcode\"") => low = show().parse().unwrap_or(0),
