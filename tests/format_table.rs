@@ -200,6 +200,7 @@ proptest! {
         let mut wire = vec![label.len() as u8];
         wire.extend(&label);
         wire.push(0);
-        prop_assert_eq!(NameBuf::parse(&rows[1][2]).unwrap().as_wire(), wire);
+        let name = NameBuf::parse(&rows[1][2]).unwrap();
+        prop_assert_eq!(name.as_wire(), wire);
     }
 }
