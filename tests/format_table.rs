@@ -132,7 +132,7 @@ fn query(identity: &[u8], extra: Option<&[u8]>, label: &[u8]) -> Vec<u8> {
 fn values_are_quoted_where_a_comma_or_a_quotation_mark_asks_for_it() {
     let fields = ["identity", "extra", "qname", "tag.a,b"];
     let payload = query(b"a,\"b\"\n", Some(b"a,b=c"), b"x y");
-    let (out, _) = file("csv", &fields, &[payload.clone()]);
+    let (out, _) = file("csv", &fields, std::slice::from_ref(&payload));
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "identity,extra,qname,\"tag.a,b\"\n\"a,\"\"b\"\"\\010\",\"a,b=c\",x\\032y.,c\n"
@@ -147,7 +147,11 @@ fn values_are_quoted_where_a_comma_or_a_quotation_mark_asks_for_it() {
 #[test]
 fn what_is_absent_is_empty_and_an_only_column_is_never_an_empty_line() {
     let payload = query(b"", None, b"x");
-    let (out, _) = file("csv", &["extra", "identity", "rcode"], &[payload.clone()]);
+    let (out, _) = file(
+        "csv",
+        &["extra", "identity", "rcode"],
+        std::slice::from_ref(&payload),
+    );
     assert_eq!(out, b"extra,identity,rcode\n,\"\",\n");
     for format in ["csv", "tsv"] {
         let (out, _) = file(format, &["rcode"], &[payload.clone(), payload.clone()]);

@@ -413,7 +413,7 @@ mod tests {
                 )],
             ),
             Row(
-                "[[output]]\ntype = 'file'\nformat = 'csv'\nfields = ['qname', 'qtipe', 'zzz']",
+                "[[output]]\ntype = 'file'\nformat = 'csv'\nfields = ['qname', 'qtipe', '000']",
                 &[
                     (
                         Error,
