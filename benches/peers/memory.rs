@@ -148,7 +148,7 @@ impl Pair {
             self.peer.clone(),
             format!("{:.0} ns", Spread::of(self.theirs.iter().copied())),
             self.allocations
-                .map_or("–".to_owned(), |a| format!("{a:.1}")),
+                .map_or_else(|| "–".to_owned(), |a| format!("{a:.1}")),
             format!("{ratio:.1}"),
         ]
     }
