@@ -93,7 +93,7 @@ fn count(step: &Step, frames: usize) -> Result<f64> {
         .lines()
         .find_map(|line| {
             line.strip_prefix("summary:")
-                .or(line.strip_prefix("totals:"))
+                .or_else(|| line.strip_prefix("totals:"))
         })
         .ok_or("callgrind wrote no total")?;
     let total: f64 = total.trim().parse()?;

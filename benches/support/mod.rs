@@ -42,7 +42,7 @@ impl Settings {
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
-            let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--rounds" => settings.rounds = value()?.parse::<usize>()?.max(1),
                 "--million-frames" => {

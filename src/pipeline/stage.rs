@@ -83,8 +83,19 @@ impl<'a> Record<'a> {
 
     /// The dnstap view, decoded at the first call and kept.
     pub fn dnstap(&mut self) -> &Result<DnstapView<'a>, ViewError> {
-        self.view
-            .get_or_insert_with(|| DnstapView::parse(self.payload))
+        // Read in place: a view is large, and this is once a frame.
+        match &mut self.view {
+            Some(view) => view,
+            none => {
+                let slot = none.insert(Ok(DnstapView::default()));
+                if let Ok(view) = slot
+                    && let Err(error) = view.read(self.payload)
+                {
+                    *slot = Err(error);
+                }
+                slot
+            }
+        }
     }
 
     /// The dnstap message, or why this frame is no record.
