@@ -11,7 +11,7 @@ const COMMANDS: [&str; 7] = [
     "replay",
     "read",
     "convert",
-    "check-config",
+    "check-config", "health",
     "completions",
     "man",
 ];
