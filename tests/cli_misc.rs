@@ -6,12 +6,13 @@ use std::fs;
 
 use cli_support::run;
 
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 8] = [
     "serve",
     "replay",
     "read",
     "convert",
-    "check-config", "health",
+    "check-config",
+    "health",
     "completions",
     "man",
 ];
@@ -109,4 +110,30 @@ fn every_command_has_its_manual_page() {
         ran.code == Some(1) && ran.err.contains("there are serve, replay"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn what_only_the_command_sees_to_be_wrong_exits_like_any_wrong_command_line() {
+    let capture = "testdata/captures/unbound.fstrm";
+    for (args, want) in [
+        (
+            &["read", "--follow", capture, capture][..],
+            "takes one FILE",
+        ),
+        (
+            &[
+                "replay",
+                capture,
+                "--to",
+                "tcp:127.0.0.1:1",
+                "--verify",
+                "foo",
+            ],
+            "HOST:PORT",
+        ),
+    ] {
+        let ran = run(args);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains(want), "{ran:?}");
+    }
 }

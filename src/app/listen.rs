@@ -44,6 +44,9 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 const LOG_PEERS: usize = 32;
 /// At most one log line in this time for what any outsider can cause, for each kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Ordinary ends of connections that get a line each in that time: a fleet that restarts is seen whole, and a sender that
+/// connects in a loop does not fill the disk.
+const LOG_BURST: u32 = 64;
 
 /// How the configuration's listener is bound.
 pub fn bind_options(options: &ListenerOptions) -> BindOptions {
@@ -163,6 +166,7 @@ struct Counters {
     /// One line for each peer and rule.
     refused: KeyedLogLimit<(Refusal, PeerKey)>,
     rate_waits: Counter,
+    ends: LogLimit,
 }
 
 impl Counters {
@@ -192,6 +196,7 @@ impl Counters {
             logs: reasons()
                 .map(|r| (r, LogLimit::new(LOG_INTERVAL)))
                 .collect(),
+            ends: LogLimit::burst(LOG_INTERVAL, LOG_BURST),
         }
     }
 
@@ -443,6 +448,12 @@ fn suppressed(lines: u64) -> Option<u64> {
 
 fn log_close(closed: &Closed, counters: &Counters) {
     let (reason, frames, bytes) = (closed.reason, closed.frames, closed.bytes);
+    let pass = match &closed.error {
+        None => counters.ends.pass(Instant::now()),
+        Some(_) => counters.may_log(reason),
+    };
+    let Some(more) = pass else { return };
+    let suppressed = suppressed(more);
     match &closed.error {
         None if closed.dropped > 0 => {
             let dropped = closed.dropped;
@@ -451,14 +462,11 @@ fn log_close(closed: &Closed, counters: &Counters) {
                 frames,
                 bytes,
                 dropped,
+                suppressed,
                 "closed, and frames were dropped: the ledger says why"
             );
         }
-        None => tracing::info!(reason, frames, bytes, "closed"),
-        Some(error) => {
-            if let Some(more) = counters.may_log(reason) {
-                tracing::warn!(reason, frames, bytes, %error, suppressed = suppressed(more), "closed");
-            }
-        }
+        None => tracing::info!(reason, frames, bytes, suppressed, "closed"),
+        Some(error) => tracing::warn!(reason, frames, bytes, %error, suppressed, "closed"),
     }
 }

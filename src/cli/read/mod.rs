@@ -145,7 +145,10 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
     let mut outcome = Outcome::default();
     let flow = if args.follow {
         let [file] = args.files.as_slice() else {
-            anyhow::bail!("--follow takes one FILE (a folder, to follow the files of an output)");
+            return Err(crate::cli::Usage(
+                "--follow takes one FILE (a folder, to follow the files of an output)".to_owned(),
+            )
+            .into());
         };
         if file == Path::new("-") {
             read_all(&mut printer, &mut outcome, &args.files, &options)

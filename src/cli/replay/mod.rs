@@ -85,7 +85,7 @@ pub struct ReplayArgs {
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
     pub report: Report,
     /// Compare with the ledger of the collector whose HTTP is at this address
-    #[arg(long, value_name = "HTTP_ADDR")]
+    #[arg(long, value_name = "HTTP_ADDR", value_parser = http_address)]
     pub verify: Option<String>,
     /// Longest wait for the collector to have nothing in flight
     #[arg(long, value_name = "SPAN", default_value = "30s", requires = "verify")]
@@ -203,6 +203,16 @@ fn allow_files(wanted: u64) {
             .map_or(Some(wanted), |max| Some(max.min(wanted)));
         // If it cannot be raised, connecting says so with the number that could be made.
         let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// An address of HTTP as it is written behind `http =`: host and port.
+fn http_address(text: &str) -> Result<String, String> {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            Ok(text.to_owned())
+        }
+        _ => Err("give HOST:PORT, as in 127.0.0.1:9954".to_owned()),
     }
 }
 

@@ -455,6 +455,10 @@ mod tests {
                 ),
                 ("type = 'file'\nprefix = 'other'", &[]),
                 (
+                    "type = 'file'\nformat = 'json'",
+                    &[(Error, "4:1", "output 1 writes to the same place")],
+                ),
+                (
                     "type = 'null'\nname = 'x'",
                     &[(Error, "6:8", "has the name \"x\" already")],
                 ),

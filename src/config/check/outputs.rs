@@ -226,9 +226,8 @@ fn same_target(a: &OutputKind, b: &OutputKind) -> bool {
     match (a, b) {
         (OutputKind::Stdout(_), OutputKind::Stdout(_)) => true,
         (OutputKind::File(a), OutputKind::File(b)) => {
-            super::plain_path(&a.path) == super::plain_path(&b.path)
-                && a.prefix == b.prefix
-                && a.format == b.format
+            // Whatever their formats: `keep` and `max_total` of each would count and remove the other's files.
+            super::plain_path(&a.path) == super::plain_path(&b.path) && a.prefix == b.prefix
         }
         _ => false,
     }
