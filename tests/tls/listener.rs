@@ -87,7 +87,7 @@ async fn who_does_not_speak_tls_or_says_nothing_is_closed_in_time_and_counted() 
 async fn a_crowd_that_says_nothing_keeps_no_sender_out() {
     let place = Place::new();
     let config = place.config(|o| {
-        o.handshake_timeout = Span::secs(600);
+        o.handshake_timeout = Span::OFF;
         o.tls_handshakes_max = 8;
     });
     let running = Running::start(&config).await;
