@@ -69,7 +69,7 @@ metrics_table! {
     OUTPUT_CONNECTED = Gauge "tapflow_output_connected" ["output"] "Whether an output has its place to write to (1) or not (0).";
     OUTPUT_BYTES = Counter "tapflow_output_bytes_total" ["output"] "Bytes that an output has written, in its own format and compression.";
     OUTPUT_ERRORS = Counter "tapflow_output_errors_total" ["output"] "Errors of an output's place to write to; the log says which.";
-    TLS_CERTIFICATE_EXPIRY = Gauge "tapflow_tls_certificate_expiry_timestamp_seconds" ["place"] "Until when the certificate in use is valid.";
+    TLS_CERTIFICATE_EXPIRY = Gauge "tapflow_tls_certificate_expiry_timestamp_seconds" ["place"] "Until when the certificate of a listener (listener:NAME), of a forward (output:NAME) or of http is valid.";
     TLS_RELOADS = Counter "tapflow_tls_reloads_total" ["place", "result"] "How often certificate, key and authorities were read again: done, or failed and those from before stay.";
     DECODE_ERRORS = Counter "tapflow_decode_errors_total" ["reason"] "Frames whose dnstap payload or DNS message could not be decoded in full. Those with a dnstap reason are dropped by the decode stage, those with a dns reason are kept.";
     DNSTAP_MESSAGES = Counter "tapflow_dnstap_messages_total" ["type"] "dnstap messages by type.";

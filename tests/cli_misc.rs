@@ -13,6 +13,7 @@ const COMMANDS: [&str; 8] = [
     "convert",
     "fields",
     "check-config",
+    "health",
     "completions",
     "man",
 ];

@@ -22,12 +22,15 @@ pub(super) fn look_after(
     mut requests: Requests,
     mut signal: Signal,
 ) {
-    let expiry = telemetry.gauge(telemetry::TLS_CERTIFICATE_EXPIRY, &[&place]);
+    // The series is there when its value is known: a time of 0 would be one that has passed.
+    let (gauges, gauge_place) = (telemetry.clone(), place.clone());
     let [done, failed] = ["done", "failed"]
         .map(|result| telemetry.counter(telemetry::TLS_RELOADS, &[&place, result]));
     let tell = move |tls: &ServerTls| {
         if let Some(at) = tls.expires() {
-            expiry.set(at as f64);
+            gauges
+                .gauge(telemetry::TLS_CERTIFICATE_EXPIRY, &[&gauge_place])
+                .set(at as f64);
         }
     };
     tell(&tls);

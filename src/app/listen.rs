@@ -40,6 +40,8 @@ use crate::units::{Endpoint, Net};
 const POOL_KEEP: usize = 64;
 /// After a failed accept (out of descriptors, say) the loop rests, or it would spin.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// Stands for a time that is off: a century, which every sum with the time of day can hold.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Peers that get a line of their own in [`LOG_INTERVAL`] when they are refused.
 const LOG_PEERS: usize = 32;
 /// At most one log line in this time for what any outsider can cause, for each kind.
@@ -92,7 +94,7 @@ pub fn link_options(options: &ListenerOptions) -> Options {
         },
         compression: codec,
         decompressed_max: options.decompressed_max.as_usize(),
-        handshake_timeout: options.handshake_timeout.0,
+        handshake_timeout: options.handshake_timeout.get().unwrap_or(FOR_EVER),
         idle_timeout: options.idle_timeout.get(),
         read_size: options.read_size.as_usize(),
         buffer: BufOptions {
@@ -163,10 +165,10 @@ struct Counters {
     ignored: Counter,
     closed: HashMap<&'static str, Counter>,
     logs: HashMap<&'static str, LogLimit>,
-    ends: LogLimit,
     /// One line for each peer and rule.
     refused: KeyedLogLimit<(Refusal, PeerKey)>,
     rate_waits: Counter,
+    ends: LogLimit,
 }
 
 impl Counters {

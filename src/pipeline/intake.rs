@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
                 biased;
                 () = signal.reached(Phase::Draining) => return (REASON_SHUTDOWN, None),
                 () = self.fan.room(), if waiting => None,
-                () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => None,
+                () = rest(pause), if pause.is_some() => None,
                 event = link.next(), if may_read => Some(event),
             };
             if waiting {
@@ -389,6 +389,11 @@ impl<S, G> Drop for Intake<S, G> {
     fn drop(&mut self) {
         self.shared.read_ahead.change(self.held, 0);
     }
+}
+
+/// A pause. Nothing is made of it until it is awaited, which most turns of the loop do not.
+async fn rest(pause: Option<Duration>) {
+    tokio::time::sleep(pause.unwrap_or_default()).await;
 }
 
 /// Puts the first frame's identity on the connection's span.

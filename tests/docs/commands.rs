@@ -89,7 +89,8 @@ fn every_shell_block_runs_or_is_a_sample_of_a_known_kind() {
                 let needs = ["promtool", "openssl", "curl"]
                     .iter()
                     .filter(|p| block.contains(*p));
-                if needs.fold(true, |all, program| has(program) && all) {
+                let mut needs = needs;
+                if needs.all(|program| has(program)) {
                     run(&block);
                     ran += 1;
                 }

@@ -185,7 +185,7 @@ pub(crate) fn reasons() -> Vec<String> {
 #[test]
 fn the_metrics_reference_is_made_from_the_table_of_metrics() {
     let mut page = format!("# Metrics reference\n\n{NOTE}");
-    page.push_str("`/metrics` in the Prometheus text format, version 0.0.4. Every series exists from the start, at zero. Beside these there are\nthe usual `process_` metrics.\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n");
+    page.push_str("`/metrics` in the Prometheus text format, version 0.0.4. Every series exists from the start, at zero; those of TLS\nwhere there is TLS. Beside these there are the usual `process_` metrics.\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n");
     for metric in telemetry::ALL {
         let labels: Vec<String> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
         let _ = writeln!(

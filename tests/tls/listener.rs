@@ -87,7 +87,7 @@ async fn who_does_not_speak_tls_or_says_nothing_is_closed_in_time_and_counted() 
 async fn a_crowd_that_says_nothing_keeps_no_sender_out() {
     let place = Place::new();
     let config = place.config(|o| {
-        o.handshake_timeout = Span::secs(600);
+        o.handshake_timeout = Span::OFF;
         o.tls_handshakes_max = 8;
     });
     let running = Running::start(&config).await;
@@ -235,6 +235,16 @@ fn check_config_says_what_is_wrong_with_certificates_before_anything_starts() {
     };
     let (cert, key) = (&place.server.cert, &place.server.key);
     let good = pair(cert, key);
+    let mode = |mode| {
+        std::fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap()
+    };
+    mode(0o644);
+    let (ok, told) = check(&good);
+    assert!(
+        ok && told.contains("every user of this machine may read the key"),
+        "{told}"
+    );
+    mode(0o600);
     for (settings, fine, part) in [
         (good.clone(), true, ""),
         (String::new(), false, "`tls_cert` names none"),
@@ -279,6 +289,73 @@ fn check_config_says_what_is_wrong_with_certificates_before_anything_starts() {
         let (ok, told) = check(&settings);
         assert!(ok == fine && told.contains(part), "{settings}\n---\n{told}");
     }
+}
+
+/// The program itself: a certificate of another authority is shown after SIGHUP, and only then.
+#[test]
+fn sighup_takes_new_certificates_and_ends_nothing() {
+    use std::process::{Command, Stdio};
+    let place = Place::new();
+    let free = || {
+        std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    };
+    let (at, http) = (free(), free());
+    let (cert, key) = (&place.server.cert, &place.server.key);
+    let config = place.path().join("t.toml");
+    let text = format!(
+        "[http]\naddress = \"{http}\"\n[[listener]]\nuri = \"tls:{at}\"\ntls_reload = \"off\"\ntls_cert = {cert:?}\ntls_key = {key:?}\n[[output]]\ntype = \"null\"\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let program = env!("CARGO_BIN_EXE_tapflow");
+    let mut serve = Command::new(program);
+    serve
+        .args(["serve", "--quiet", "--data-dir"])
+        .arg(place.path().join("data"));
+    let mut child = serve
+        .arg("--config")
+        .arg(&config)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+    let until = |what: &str, look: &dyn Fn() -> bool| {
+        while !look() {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "never happened: {what}"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let capture =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/captures/kdig.fstrm");
+    let sends = |ca: &std::path::Path| {
+        let mut replay = Command::new(program);
+        replay
+            .args(["replay", "--quiet", "--timeout", "5s", "--to"])
+            .arg(format!("tls:{at}"));
+        replay
+            .arg(&capture)
+            .arg("--tls-ca")
+            .arg(ca)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    };
+    until("it takes frames", &|| sends(&place.ca.file));
+    let next = Authority::new(place.path(), "next");
+    next.sign("server", &["localhost", "127.0.0.1"]);
+    assert!(!sends(&next.file), "nobody has asked for the new ones yet");
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    until("the new certificate is shown", &|| sends(&next.file));
+    assert!(!sends(&place.ca.file));
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

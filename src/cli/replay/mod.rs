@@ -27,6 +27,7 @@ use crate::cli::terms::{Sieve, Term};
 use crate::cli::{exit, print_out};
 use crate::fstrm::Dialect;
 use crate::shutdown::{self, Phase, Trigger};
+use crate::transport::tls::client::{ClientFiles, ClientTls};
 use crate::units::{Endpoint, Span};
 
 /// Longest wait for the collector to come to rest before the comparison begins.
@@ -65,9 +66,21 @@ pub struct ReplayArgs {
     /// Files; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Where to: `unix:/path` or `tcp:host:port`
+    /// Where to: `unix:/path`, `tcp:host:port` or `tls:host:port`
     #[arg(long, value_name = "URI")]
     pub to: Endpoint,
+    /// Authorities of the collector's certificate, in PEM (TLS); without it, those that this machine trusts
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate to show, in PEM (TLS)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key, in PEM (TLS)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Name that the collector's certificate must have (TLS); without it, the host in --to
+    #[arg(long, value_name = "NAME")]
+    pub tls_server_name: Option<String>,
     /// Connections to share the frames out to
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub connections: u32,
@@ -166,6 +179,13 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     };
     let plan = Plan {
         to: args.to.clone(),
+        tls: Arc::new(ClientTls::new(ClientFiles {
+            ca: args.tls_ca.clone().unwrap_or_default(),
+            server_name: args.tls_server_name.clone().unwrap_or_default(),
+            cert: args.tls_cert.clone().unwrap_or_default(),
+            key: args.tls_key.clone().unwrap_or_default(),
+            ..ClientFiles::default()
+        })),
         connections,
         dialect: args.mode.dialect(),
         compressed: shape.codec.is_some(),

@@ -176,6 +176,25 @@ fn forward(o: &DnstapOptions, place: &str, problems: &mut Vec<Problem>) {
     paths(place, files, problems);
 }
 
+/// A certificate that expires within this many seconds is told of.
+const SOON: i64 = 7 * 86_400;
+
+/// A key that every user of the machine may read.
+fn open_key(place: &str, key: &Path, problems: &mut Vec<Problem>) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let everyone = |m: std::fs::Metadata| m.permissions().mode() & 0o004 != 0;
+    if !is_empty(key) && std::fs::metadata(key).is_ok_and(everyone) {
+        let what = format!(
+            "{}: every user of this machine may read the key",
+            key.display()
+        );
+        problems.push(
+            Problem::warning(format!("{place}.tls_key"), what)
+                .fix("mode 0640, with the group that tapflow runs as"),
+        );
+    }
+}
+
 /// Certificates, keys and authorities as they are on this machine. What is not there may be on another machine and is a
 /// warning; what is there and cannot be used is an error.
 pub(super) fn files(config: &Config, problems: &mut Vec<Problem>) {
@@ -185,6 +204,16 @@ pub(super) fn files(config: &Config, problems: &mut Vec<Problem>) {
                 let what = format!("{}: the certificate is not valid any more", own.display());
                 problems.push(
                     Problem::error(place, what)
+                        .fix("put a new one there; it is taken while tapflow runs"),
+                );
+            }
+            Ok(Some(expires)) if is_expired(expires.saturating_sub(SOON)) => {
+                let what = format!(
+                    "{}: the certificate is valid for less than a week",
+                    own.display()
+                );
+                problems.push(
+                    Problem::warning(place, what)
                         .fix("put a new one there; it is taken while tapflow runs"),
                 );
             }
@@ -217,6 +246,15 @@ pub(super) fn files(config: &Config, problems: &mut Vec<Problem>) {
                 "tls_cert"
             };
             report(format!("output[{i}].{key}"), &files.cert, files.check());
+        }
+    }
+    for (i, listener) in config.listener.iter().enumerate() {
+        open_key(&format!("listener[{i}]"), &listener.tls_key, problems);
+    }
+    open_key("http", &config.http.tls_key, problems);
+    for (i, output) in config.output.iter().enumerate() {
+        if let OutputKind::Dnstap(dnstap) = &output.kind {
+            open_key(&format!("output[{i}]"), &dnstap.tls_key, problems);
         }
     }
 }

@@ -51,6 +51,7 @@ pub struct Forward {
     /// By the reason's name.
     reconnects: Vec<(&'static str, Counter)>,
     meter: Meter,
+    telemetry: Telemetry,
     log: LogLimit,
 }
 
@@ -78,6 +79,7 @@ impl Forward {
             connect_at: None,
             reconnects,
             meter,
+            telemetry: telemetry.clone(),
             log: LogLimit::new(LOG_INTERVAL),
         }
     }
@@ -109,6 +111,13 @@ impl Forward {
                 self.sender = Some(sender);
                 self.connect_at = None;
                 self.meter.connected(true);
+                let shown = self.options.tls.as_ref().and_then(|tls| tls.expires());
+                if let Some(at) = shown {
+                    let place = format!("output:{}", self.name);
+                    self.telemetry
+                        .gauge(telemetry::TLS_CERTIFICATE_EXPIRY, &[&place])
+                        .set(at as f64);
+                }
             }
             Err(e) => self.lost(&e),
         }

@@ -110,6 +110,12 @@ impl ClientTls {
         }
     }
 
+    /// Until when the certificate that was shown last is valid, in seconds since 1970; `None`: none was.
+    pub fn expires(&self) -> Option<i64> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().and_then(|loaded| loaded.expires)
+    }
+
     /// The handshake with the server at `host`.
     ///
     /// # Errors
