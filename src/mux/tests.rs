@@ -244,7 +244,7 @@ async fn an_unread_stream_trips_the_write_timeout_and_what_went_is_known() {
 
 fn feed(role: Role, config: Config, octets: &[u8]) -> Core {
     let mut core = Core::new(role, config);
-    core.receive(&mut BytesMut::from(octets));
+    core.receive(&mut ReadBuffer::from(octets));
     core
 }
 
@@ -282,7 +282,7 @@ fn a_connection_cut_at_any_octet_has_its_reason() {
     wire.extend(b"frame");
     for cut in 0..=wire.len() {
         let mut core = Core::new(Role::Server, Config::default());
-        let mut buf = BytesMut::from(&wire[..cut]);
+        let mut buf = ReadBuffer::from(&wire[..cut]);
         core.receive(&mut buf);
         core.end_of_input(buf.len());
         let name = core.closed().map(CloseReason::name);
@@ -336,7 +336,7 @@ fn op() -> impl Strategy<Value = (bool, Op)> {
 struct End {
     ids: Vec<u32>,
     wire: BytesMut,
-    rest: BytesMut,
+    rest: ReadBuffer,
     sent: std::collections::HashMap<u32, Vec<u8>>,
     got: std::collections::HashMap<u32, Vec<u8>>,
     ended: std::collections::HashSet<u32>,
@@ -378,7 +378,7 @@ fn step(cores: &mut [Core; 2], ends: &mut [End; 2], me: usize, op: &Op, seed: u8
             core.written(&mut batch);
             let n = n.min(end.wire.len());
             let piece = end.wire.split_to(n);
-            ends[1 - me].rest.extend_from_slice(&piece);
+            ends[1 - me].rest.extend(&piece);
             cores[1 - me].receive(&mut ends[1 - me].rest);
             ends[1 - me].ids.extend(cores[1 - me].accept());
         }
