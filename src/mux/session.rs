@@ -61,6 +61,16 @@ impl Session {
         &self.0.0
     }
 
+    #[cfg(test)]
+    pub(super) fn weak(&self) -> std::sync::Weak<Shared> {
+        Arc::downgrade(&self.0.0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting_pings(&self) -> usize {
+        self.shared().with(|inner| inner.pings.len())
+    }
+
     fn stream(&self, id: u32, local: bool) -> MuxStream {
         MuxStream::new(self.clone(), id, local)
     }
@@ -99,14 +109,15 @@ impl Session {
     pub async fn ping(&self) -> Result<Duration, CloseReason> {
         let (answer, answered) = oneshot::channel();
         let began = Instant::now();
-        self.shared().with(|inner| match inner.core.closed() {
+        let value = self.shared().with(|inner| match inner.core.closed() {
             Some(reason) => Err(reason.clone()),
             None => {
                 let value = inner.core.ping();
                 inner.pings.insert(value, answer);
-                Ok(())
+                Ok(value)
             }
         })?;
+        let _forget = ForgetPing(self.shared(), value);
         match answered.await {
             Ok(()) => Ok(began.elapsed()),
             Err(_) => Err(self.close_reason().unwrap_or(CloseReason::Local(0))),
@@ -179,6 +190,15 @@ impl Session {
         if let (Some(reason), Some(callback)) = (ended, callback) {
             callback(&reason);
         }
+    }
+}
+
+/// Nobody waits for the answer to a ping any more.
+struct ForgetPing<'a>(&'a Shared, u32);
+
+impl Drop for ForgetPing<'_> {
+    fn drop(&mut self) {
+        self.0.with(|inner| inner.pings.remove(&self.1));
     }
 }
 

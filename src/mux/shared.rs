@@ -61,7 +61,8 @@ pub(super) struct Shared<L = Mutex<Inner>> {
     /// The connection has been silent for a while.
     pub(super) quiet: Notify,
     pub(super) over: watch::Sender<Option<CloseReason>>,
-    closing: watch::Sender<bool>,
+    /// The core is closed.
+    closing: Notify,
 }
 
 impl<L: Lock<Inner>> Shared<L> {
@@ -84,7 +85,7 @@ impl<L: Lock<Inner>> Shared<L> {
             write: Notify::new(),
             quiet: Notify::new(),
             over: watch::Sender::new(None),
-            closing: watch::Sender::new(false),
+            closing: Notify::new(),
         })
     }
 
@@ -136,7 +137,9 @@ impl<L: Lock<Inner>> Shared<L> {
                         wake.extend(w.read.take());
                         wake.extend(w.write.take());
                     }
-                    self.closing.send_replace(true);
+                    self.closing.notify_waiters();
+                    self.incoming.notify_waiters();
+                    self.can_open.notify_waiters();
                 }
             }
         }
@@ -148,7 +151,11 @@ impl<L: Lock<Inner>> Shared<L> {
 
     /// Resolves when the session is closed here, be it not yet flushed.
     pub(super) async fn closing(&self) {
-        let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
+        let mut waits = std::pin::pin!(self.closing.notified());
+        waits.as_mut().enable();
+        if self.with(|inner| inner.core.closed().is_none()) {
+            waits.await;
+        }
     }
 
     /// The next octets of a stream.
@@ -194,6 +201,7 @@ impl<L: Lock<Inner>> Shared<L> {
             waits.as_mut().enable();
             match self.with(|inner| inner.core.open(false)) {
                 Err(OpenError::ReceiveCap) => tokio::select! {
+                    biased;
                     () = waits => {}
                     () = self.pinned.freed() => {}
                 },
@@ -225,10 +233,7 @@ impl<L: Lock<Inner>> Shared<L> {
                 None if closed => return None,
                 None => {}
             }
-            tokio::select! {
-                () = waits => {}
-                () = self.closing() => {}
-            }
+            waits.await;
         }
     }
 

@@ -122,16 +122,26 @@ impl MuxStream {
         Ok(())
     }
 
-    /// Writes all that comes to `to` and gives its length in octets.
+    /// Writes all that comes to `to` and gives its length in octets. Safe to cancel: what `to` has not taken comes next.
     ///
     /// # Errors
     ///
     /// Those of the stream and those of the writer.
     pub async fn copy_to<W: AsyncWrite + Unpin>(&mut self, to: &mut W) -> io::Result<u64> {
         let mut copied = 0;
-        while let Some(octets) = self.recv().await? {
-            to.write_all(&octets).await?;
-            copied += octets.len() as u64;
+        loop {
+            if self.reading.is_empty() {
+                match self.recv().await? {
+                    Some(octets) => self.reading = octets,
+                    None => break,
+                }
+            }
+            let n = to.write(&self.reading).await?;
+            if n == 0 && !self.reading.is_empty() {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.reading.advance(n);
+            copied += n as u64;
         }
         to.flush().await?;
         Ok(copied)

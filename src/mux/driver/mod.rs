@@ -43,6 +43,4 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite + Send + 'static>(io: T, share
         }
         shared.over.send_replace(Some(reason));
     }
-    shared.incoming.notify_waiters();
-    shared.can_open.notify_waiters();
 }
