@@ -6,7 +6,7 @@ use std::fs;
 
 use cli_support::run;
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "serve",
     "replay",
     "read",
