@@ -13,7 +13,7 @@ pub struct Config {
     /// yamux gives without asking.
     pub stream_window: u32,
     /// What all streams together may hold or have been granted. Every open stream takes [`INITIAL_WINDOW`] of it; larger
-    /// windows are granted from what is left, and read buffers that payload stays in count as a whole, wherever it is.
+    /// windows, and read buffers that payload stays in (as a whole, wherever it is), take what is left, up to half of it all.
     /// Beside it a session takes one read buffer and twice the write budget.
     pub receive_cap: u64,
     /// The largest buffer that is read into.

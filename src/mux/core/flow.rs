@@ -10,7 +10,7 @@ use super::{Core, Received, TURN};
 impl Core {
     /// Grants what is due and gives the increment.
     pub(super) fn grant(&mut self, id: u32) -> u32 {
-        let room = self.room();
+        let room = self.spare();
         let granted = self.on_stream(id, |stream| {
             let increment = stream.grant_due(room)?;
             stream.credit = stream.credit.saturating_add(increment);

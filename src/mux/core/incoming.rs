@@ -166,7 +166,7 @@ impl Core {
         let octets = u32::try_from(n).unwrap_or(body.left);
         let left = body.left.saturating_sub(octets);
         self.body = (left > 0).then_some(Body { left, ..body });
-        let keep = n >= COPIED && self.may_keep(input, n);
+        let keep = n >= COPIED && input.cost_of_keeping() <= self.spare();
         let pinned = self.pinned.clone();
         let taken = self.on_stream(body.stream, |stream| {
             stream.credit = stream.credit.saturating_sub(octets);
@@ -189,14 +189,6 @@ impl Core {
         if left == 0 && body.fin {
             self.on_fin(body.stream);
         }
-    }
-
-    /// Whether payload may stay in the read buffer: that takes at most half of what the receive cap has left, so that the
-    /// rest is for streams.
-    fn may_keep(&self, input: &ReadBuffer, n: usize) -> bool {
-        let kept = self.pinned.octets() + input.cost_of_keeping();
-        let beyond = kept.saturating_sub(self.lent + n as u64);
-        beyond <= self.config.receive_cap.saturating_sub(self.promised) / 2
     }
 
     fn on_fin(&mut self, id: u32) {

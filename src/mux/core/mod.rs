@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::buffer::Pinned;
 use super::config::Config;
-use super::frame::{Flags, Header, Kind};
+use super::frame::{Flags, Header, INITIAL_WINDOW, Kind};
 use super::outgoing::{Batch, Outgoing};
 use super::reason::CloseReason;
 use stream::Stream;
@@ -105,10 +105,8 @@ pub struct Core {
     events: VecDeque<Event>,
     body: Option<incoming::Body>,
     begun: bool,
-    /// What all streams hold or have been promised.
+    /// What all streams hold or have been promised, beside what `pinned` counts.
     promised: u64,
-    /// What of it lies in read buffers that are counted in `pinned`.
-    lent: u64,
     pinned: Pinned,
     refused_now: u32,
     refused: u64,
@@ -139,7 +137,6 @@ impl Core {
             body: None,
             begun: false,
             promised: 0,
-            lent: 0,
             pinned: Pinned::default(),
             refused_now: 0,
             refused: 0,
@@ -186,12 +183,24 @@ impl Core {
 
     /// What counts towards the receive cap.
     fn committed(&self) -> u64 {
-        self.promised.saturating_sub(self.lent) + self.pinned.octets()
+        self.promised + self.pinned.octets()
     }
 
     /// What the receive cap leaves.
     fn room(&self) -> u64 {
         self.config.receive_cap.saturating_sub(self.committed())
+    }
+
+    /// What may go to larger windows and to read buffers that payload stays in: together they take half of the receive cap
+    /// at most, and the other half is for streams to come.
+    fn spare(&self) -> u64 {
+        let open = (self.local + self.remote) as u64;
+        let beyond = self
+            .committed()
+            .saturating_sub(open * u64::from(INITIAL_WINDOW));
+        (self.config.receive_cap / 2)
+            .saturating_sub(beyond)
+            .min(self.room())
     }
 
     /// The count of memory that slices of read buffers keep.
@@ -202,10 +211,9 @@ impl Core {
     /// Works on a stream and keeps the sums.
     fn on_stream<R>(&mut self, id: u32, work: impl FnOnce(&mut Stream) -> R) -> Option<R> {
         let stream = self.streams.get_mut(&id)?;
-        let before = (stream.promised(), u64::from(stream.lent));
+        let before = stream.promised();
         let result = work(stream);
-        self.promised = self.promised.saturating_sub(before.0) + stream.promised();
-        self.lent = self.lent.saturating_sub(before.1) + u64::from(stream.lent);
+        self.promised = self.promised.saturating_sub(before) + stream.promised();
         Some(result)
     }
 

@@ -79,9 +79,10 @@ impl Stream {
         }
     }
 
-    /// What it takes of the session's receive cap: what it holds and what the peer may send.
+    /// What it takes of the session's receive cap: the copies that it holds and what the peer may send. Payload in read
+    /// buffers is counted there.
     pub(super) fn promised(&self) -> u64 {
-        let buffered = u64::from(self.buffered);
+        let buffered = u64::from(self.buffered.saturating_sub(self.lent));
         let spare = (self.tail.capacity() - self.tail.len()) as u64;
         if self.counted {
             // Spare memory is for what the peer may send.
