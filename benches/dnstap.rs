@@ -11,6 +11,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use prost::Message as _;
 use tapflow::dns::DnsView;
 use tapflow::dnstap::{DnstapView, pb};
+use tapflow::fields::Subject;
+use tapflow::filter::{Expression, Filter};
 use tapflow::format::{Source, json, quiet};
 
 /// Every data frame's payload of every capture, in one run of octets as it would lie in a read buffer.
@@ -172,5 +174,51 @@ fn text(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode, text);
+/// What it costs to judge a frame, its view included: `nothing` is the view alone.
+fn filter(c: &mut Criterion) {
+    let files = capture_mix();
+    let frames: Vec<&[u8]> = files.iter().flat_map(|file| payloads(file)).collect();
+    let names = |n: usize| {
+        let names: Vec<_> = (0..n).map(|n| format!("n{n}.example")).collect();
+        format!("qname within {{{}}}", names.join(", "))
+    };
+    let (ten_thousand, four) = (names(10_000), names(4));
+    let mut group = c.benchmark_group("filter");
+    group.throughput(Throughput::Elements(frames.len() as u64));
+    for (name, expression) in [
+        ("nothing", None),
+        ("type", Some("type == CLIENT_QUERY")),
+        ("qtype", Some("qtype in {AAAA, HTTPS}")),
+        ("within_4", Some(four.as_str())),
+        ("within_10000", Some(ten_thousand.as_str())),
+        ("client", Some("client in {127.0.3.0/24, 2001:db8::/32}")),
+        ("rcode", Some("rcode in {NXDOMAIN, SERVFAIL}")),
+        ("regex_name", Some("qname ~ /^nx-[a-z0-9]+\\./")),
+        (
+            "mixed",
+            Some(
+                "type ~ /^CLIENT/ and (qname within rig.example or rcode == SERVFAIL) and not client in 127.0.3.8 \
+                 and length >= 50",
+            ),
+        ),
+    ] {
+        let expression = match expression {
+            Some(text) => text.parse().expect("an expression"),
+            None => Expression::all(),
+        };
+        let mut filter = Filter::new(&expression);
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let mut keeps = |payload: &[u8]| {
+                    DnstapView::parse(payload)
+                        .is_ok_and(|view| filter.matches(&mut Subject::new(black_box(&view))))
+                };
+                frames.iter().filter(|payload| keeps(payload)).count()
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decode, text, filter);
 criterion_main!(benches);

@@ -23,8 +23,8 @@
 //! |---|---|---|
 //! | 0 | [`wire`] [`ids`] [`units`] [`backoff`] [`shutdown`] [`log_limit`] [`telemetry`] | leaves |
 //! | 1 | [`fstrm`] [`dnstap`] [`dns`] [`pcap`] | protocols: bytes in, values out; no I/O, clock or log |
-//! | 2 | [`transport`] [`mod@format`] [`mux`] | sockets; records in every format; many streams over one connection |
-//! | 3 | [`link`] | one async driver a protocol |
+//! | 2 | [`transport`] [`fields`] [`mux`] | sockets; the named fields of a record; many streams over one connection |
+//! | 3 | [`link`] [`mod@format`] [`filter`] | one async driver a protocol; records in every format; which records are wanted |
 //! | 4 | [`pipeline`] | batch, ledger, queue, stage, fan, intake |
 //! | 5 | [`stages`] [`outputs`] [`http`] | the components |
 //! | 6 | [`config`] | their options put together, read and checked |
@@ -87,10 +87,12 @@ pub mod dnstap;
 pub mod fstrm;
 pub mod pcap;
 
-pub mod format;
+pub mod fields;
 pub mod mux;
 pub mod transport;
 
+pub mod filter;
+pub mod format;
 pub mod link;
 
 pub mod pipeline;

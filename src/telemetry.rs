@@ -68,6 +68,7 @@ metrics_table! {
     SESSIONS_CLOSED = Counter "tapflow_sessions_closed_total" ["listener", "reason"] "Sessions that ended, by reason.";
     STREAMS_REFUSED = Counter "tapflow_streams_refused_total" ["listener"] "Streams that a session's limits refused.";
     DUPLICATE_FRAMES = Counter "tapflow_duplicate_frames_total" ["listener"] "Data frames of acknowledged streams that came again and were not taken twice; the ledger counts them as filtered.";
+    RATE_WAITS = Counter "tapflow_rate_waits_total" ["listener"] "How often a connection was not read from for a while because its peer had sent more than it may.";
     CONTROL_FRAMES_IGNORED = Counter "tapflow_control_frames_ignored_total" ["listener"] "Control frames that were out of place or unknown and did no harm.";
     OUTPUT_RECONNECTS = Counter "tapflow_output_reconnects_total" ["output", "reason"] "Connections that an output lost or could not make, by reason.";
     OUTPUT_CONNECTED = Gauge "tapflow_output_connected" ["output"] "Whether an output has its place to write to (1) or not (0).";
@@ -78,6 +79,8 @@ metrics_table! {
     WORKER_DELIVERED = Counter "tapflow_worker_delivered_frames_total" ["output", "worker"] "Data frames that a worker has acknowledged; to one that does not acknowledge, written.";
     WORKER_REDELIVERED = Counter "tapflow_worker_redelivered_frames_total" ["output", "worker"] "Data frames that had been sent to a worker whose stream then failed, and were sent again. No more than so many can have arrived twice.";
     WORKER_ROUND_TRIP = Gauge "tapflow_worker_round_trip_seconds" ["output", "worker"] "How long a worker took to answer the last ping.";
+    TLS_CERTIFICATE_EXPIRY = Gauge "tapflow_tls_certificate_expiry_timestamp_seconds" ["place"] "Until when the certificate of a listener (listener:NAME), of a forward (output:NAME) or of http is valid.";
+    TLS_RELOADS = Counter "tapflow_tls_reloads_total" ["place", "result"] "How often certificate, key and authorities were read again: done, or failed and those from before stay.";
     DECODE_ERRORS = Counter "tapflow_decode_errors_total" ["reason"] "Frames whose dnstap payload or DNS message could not be decoded in full. Those with a dnstap reason are dropped by the decode stage, those with a dns reason are kept.";
     DNSTAP_MESSAGES = Counter "tapflow_dnstap_messages_total" ["type"] "dnstap messages by type.";
     DNS_QUERIES = Counter "tapflow_dns_queries_total" ["qtype"] "DNS queries by QTYPE.";

@@ -260,3 +260,79 @@ fn an_interrupted_conversion_leaves_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn filters_choose_the_frames_that_are_written_and_all_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = testdata("captures/unbound.fstrm");
+    let (frames, n) = capture("unbound.fstrm");
+    let kept = folder.path().join("kept.fstrm");
+    let rest = folder.path().join("rest.fstrm");
+    let expression = "type == CLIENT_QUERY and qname within rig.example";
+    let ran = convert(&["--filter", expression], &file, &kept);
+    let report = ran.report();
+    assert_eq!(
+        (ran.code, &report["frames"]),
+        (Some(0), &n.into()),
+        "{ran:?}"
+    );
+    let not = format!("not ({expression})");
+    let other = convert(&["--filter", &not], &file, &rest).report();
+    let filtered = |report: &serde_json::Value| report["filtered"].as_u64().unwrap() as usize;
+    assert_eq!(
+        filtered(&report) + filtered(&other),
+        n,
+        "each frame is on one side"
+    );
+    let (kept, rest) = (fs::read(&kept).unwrap(), fs::read(&rest).unwrap());
+    let (mut kept, mut rest) = (Frames::new(run_of(&kept)), Frames::new(run_of(&rest)));
+    let (mut next_kept, mut next_rest) = (kept.next(), rest.next());
+    let mut seen = 0;
+    // Both files are the capture's frames, octet for octet and in order.
+    for payload in Frames::new(&frames) {
+        if next_kept == Some(payload) {
+            next_kept = kept.next();
+            seen += 1;
+        } else {
+            assert_eq!(next_rest, Some(payload));
+            next_rest = rest.next();
+        }
+    }
+    assert_eq!((next_kept, next_rest), (None, None));
+    assert!(seen > 0 && seen == n - filtered(&report));
+    // What is no record cannot be judged; two filters are both asked.
+    let bad = testdata("corpus/payload-fstrm/p43-random.fstrm");
+    let out = folder.path().join("none.fstrm");
+    let args = [
+        "--filter",
+        "has type",
+        "--filter",
+        "!type=TOOL_QUERY,CLIENT_QUERY",
+    ];
+    let ran = convert(&args, &bad, &out);
+    let report = ran.report();
+    let errors = report["errors"].as_object().unwrap().values();
+    let errors: u64 = errors.map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!((ran.code, errors > 0), (Some(3), true), "{ran:?}");
+    assert_eq!(
+        report["records"].as_u64().unwrap() + errors,
+        report["frames"].as_u64().unwrap()
+    );
+    let args = ["convert", "--filter", "qnam == a", "a", "b"];
+    let ran = run(args);
+    assert!(
+        ran.code == Some(2) && ran.err.contains("did you mean qname?"),
+        "{ran:?}"
+    );
+    let ran = Ran::of(
+        &tapflow(["convert", "--filter", expression])
+            .args([&file, &out])
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        ran.err
+            .contains(&format!("frames {n} ({} filtered out), errors 0", n - seen)),
+        "{ran:?}"
+    );
+}

@@ -6,13 +6,15 @@ use std::fs;
 
 use cli_support::run;
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 10] = [
     "serve",
     "worker",
     "replay",
     "read",
     "convert",
+    "fields",
     "check-config",
+    "health",
     "completions",
     "man",
 ];
@@ -110,4 +112,30 @@ fn every_command_has_its_manual_page() {
         ran.code == Some(1) && ran.err.contains("there are serve, worker"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn what_only_the_command_sees_to_be_wrong_exits_like_any_wrong_command_line() {
+    let capture = "testdata/captures/unbound.fstrm";
+    for (args, want) in [
+        (
+            &["read", "--follow", capture, capture][..],
+            "takes one FILE",
+        ),
+        (
+            &[
+                "replay",
+                capture,
+                "--to",
+                "tcp:127.0.0.1:1",
+                "--verify",
+                "foo",
+            ],
+            "HOST:PORT",
+        ),
+    ] {
+        let ran = run(args);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains(want), "{ran:?}");
+    }
 }

@@ -253,6 +253,28 @@ fn limit_and_filter_choose_records() {
             3,
         ),
         (&["--filter", "net=203.0.113.0/24"], 0),
+        (
+            &[
+                "--filter",
+                "type == CLIENT_QUERY or qtype == AAAA and not type ~ /^client/",
+            ],
+            all.lines()
+                .filter(|l| l.contains(" CQ ") || l.contains(" IN AAAA") && !l.contains(" CR "))
+                .count(),
+        ),
+        (
+            &[
+                "--filter",
+                "!type=CLIENT_QUERY",
+                "--filter",
+                "qname within rig.example && qtype==AAAA",
+            ],
+            all.lines()
+                .filter(|l| {
+                    !l.contains(" CQ ") && l.to_lowercase().contains("rig.example.\" in aaaa")
+                })
+                .count(),
+        ),
     ] {
         let ran = line(args);
         assert_eq!(
@@ -289,6 +311,12 @@ fn limit_and_filter_choose_records() {
         ("qnam=x", "did you mean qname?"),
         ("qtype=NOPE", "NOPE"),
         ("x", "KEY=VALUE"),
+        (
+            "qtype == A and (tc or rcod == NXDOMAIN)",
+            "column 23: there is no field \"rcod\"; did you mean rcode?\n  \
+             qtype == A and (tc or rcod == NXDOMAIN)\n                        ^^^^\n",
+        ),
+        ("qtype == ", "a value is missing"),
     ] {
         let ran = line(&["--filter", term]);
         assert!(ran.code == Some(2) && ran.err.contains(want), "{ran:?}");
@@ -463,4 +491,57 @@ fn the_files_of_an_output_are_followed_through_rotation() {
     let (ran, rest) = following.stop();
     assert_eq!((ran.code, rest.as_str()), (Some(0), ""), "{ran:?}");
     assert_eq!(ran.report()["records"], 12);
+}
+
+#[test]
+fn fields_are_columns_and_a_template_is_a_line() {
+    let file = testdata("captures/kdig.fstrm");
+    let file = file.to_str().unwrap();
+    let args = ["read", "--limit", "1", "--format"];
+    let ran = run(args
+        .into_iter()
+        .chain(["csv", "--fields", "type,qname,qtype", file]));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines[0], "type,qname,qtype");
+    let values: Vec<&str> = lines[1].split(',').collect();
+    assert!(
+        lines.len() == 2 && values[0].starts_with("TOOL_"),
+        "{ran:?}"
+    );
+    let ran = run(args
+        .into_iter()
+        .chain(["{type} {qname} {qtype} {policy.type}", file]));
+    assert_eq!(ran.out, format!("{} -\n", values.join(" ")));
+}
+
+#[test]
+fn a_wrong_field_or_template_is_shown_at_its_place() {
+    let file = testdata("captures/kdig.fstrm");
+    let file = file.to_str().unwrap();
+    for (args, wants) in [
+        (
+            &["--format", "{timestamp} {qnam}"][..],
+            &[
+                "there is no field \"qnam\"; did you mean qname?",
+                "\n  {timestamp} {qnam}\n               ^^^^\n",
+            ][..],
+        ),
+        (&["--format", "{qname}\n"], &["no line break"]),
+        (
+            &["--format", "csv", "--fields", "qname,qtipe"],
+            &["\"qtipe\"", "did you mean qtype?", "tapflow fields"],
+        ),
+        (
+            &["--fields", "qname"],
+            &["text takes no choice of fields", "csv, tsv"],
+        ),
+        (&["--stats", "--fields", "qname"], &["--stats"]),
+    ] {
+        let ran = run(["read"].iter().chain(args).chain([&file]));
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
+        for want in wants {
+            assert!(ran.err.contains(want), "{want:?} is not in\n{}", ran.err);
+        }
+    }
 }

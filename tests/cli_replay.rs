@@ -467,3 +467,52 @@ fn a_signal_ends_every_stream_in_order() {
         .sum();
     assert_eq!(report["frames"], total);
 }
+
+#[test]
+fn filters_choose_the_frames_that_are_sent_and_the_ledger_agrees() {
+    let mut collector = Collector::new(true, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let file = testdata("captures/unbound.fstrm");
+    let (_, n) = capture("unbound.fstrm");
+    let kept = folder.path().join("kept.fstrm");
+    let args = [
+        "--filter",
+        "qtype in {AAAA, DS}",
+        "--filter",
+        "!type=CLIENT_QUERY",
+    ];
+    let converted = tapflow(["convert", "--quiet"])
+        .args(args)
+        .arg(&file)
+        .arg(&kept)
+        .status();
+    assert!(converted.unwrap().success());
+    let want = fs::read(&kept).unwrap();
+    let want = run_of(&want);
+    let count = Frames::count_of(want).unwrap();
+    assert!(count > 0 && count < n);
+    let http = collector.http.clone();
+    for extra in [&[][..], &["--loop", "3"], &["--verify", &http]] {
+        let rounds = if extra.contains(&"--loop") { 3 } else { 1 };
+        let args = [&args[..], extra].concat();
+        let (ran, report) = replay(&file, &collector.to, &args);
+        assert_eq!(
+            (ran.code, &report["frames"]),
+            (Some(0), &(rounds * count).into()),
+            "{ran:?}"
+        );
+        assert_eq!(report["files"]["frames"], n, "{ran:?}");
+        assert_eq!(report["files"]["filtered"], n - count, "{ran:?}");
+        assert!(collector.take(1)[0].run == want.repeat(rounds));
+    }
+    let ran = Ran::of(
+        &tapflow(["replay", "--filter", "type == 0", "--to", &collector.to])
+            .arg(&file)
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        ran.code == Some(0) && ran.out.contains(&format!("{n} filtered out of {n}")),
+        "{ran:?}"
+    );
+}

@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tapflow::dns::present::{Plain, write_data};
-use tapflow::dns::{DnsView, Edns, Name, Section};
+use tapflow::dns::{DnsView, Edns, EdnsOption, Name, Record, Section};
 use tapflow::dnstap::DnstapView;
+use tapflow::pcap::{DnsPacket, ExtractOptions, Extractor, Reader};
 
 /// Differences that are meant, by the start of what is said of them, with why.
 const MEANT: &[(&str, &str)] = &[
@@ -90,25 +91,29 @@ fn ours(message: &[u8]) -> Value {
         .map(|q| json!([wire(&q.name), q.qtype, q.qclass]))
         .collect();
     let mut sections = BTreeMap::<_, Vec<Value>>::new();
+    let mut signature = None;
     for record in view.records() {
         // dnspython keeps these two apart from the records.
-        if matches!(record.rtype, Edns::RTYPE | 250) {
-            continue;
+        match record.rtype {
+            Edns::RTYPE => {}
+            TSIG => signature = Some(signed(&record)),
+            _ => {
+                let mut data = Vec::new();
+                write_data(&Plain, &mut data, &record);
+                sections.entry(record.section).or_default().push(json!({
+                    "owner": wire(&record.owner),
+                    "type": record.rtype,
+                    "class": record.class,
+                    "ttl": record.ttl,
+                    "data": String::from_utf8(data).expect("text is ASCII"),
+                }));
+            }
         }
-        let mut data = Vec::new();
-        write_data(&Plain, &mut data, &record);
-        sections.entry(record.section).or_default().push(json!({
-            "owner": wire(&record.owner),
-            "type": record.rtype,
-            "class": record.class,
-            "ttl": record.ttl,
-            "data": String::from_utf8(data).expect("text is ASCII"),
-        }));
     }
     let edns = walk.edns.map(|edns| {
         let options: Vec<_> = edns
             .options()
-            .map(|(code, data)| json!([code, hex(data)]))
+            .map(|(code, data)| json!([code, hex(data), meaning(code, data)]))
             .collect();
         json!({
             "version": edns.version,
@@ -125,18 +130,74 @@ fn ours(message: &[u8]) -> Value {
         "rcode": view.rcode(),
         "questions": questions,
         "edns": edns,
+        "signature": signature,
         "answer": section(Section::Answer),
         "authority": section(Section::Authority),
         "additional": section(Section::Additional),
     })
 }
 
-fn fetched_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/fetched/derived")
+/// Type of a transaction signature.
+const TSIG: u16 = 250;
+
+/// A signature's name and data, in which no name may be compressed. dnspython does not keep its class and time to live.
+fn signed(record: &Record<'_>) -> Value {
+    json!([wire(&record.owner), hex(record.data())])
+}
+
+/// What an option means, where both decode it: a client subnet's address and prefixes, an extended error's code and
+/// text, a cookie's two parts.
+fn meaning(code: u16, data: &[u8]) -> Value {
+    match EdnsOption::parse(code, data) {
+        EdnsOption::ClientSubnet(subnet) => {
+            let address = subnet.ip().map(|address| address.to_string());
+            json!([address, subnet.source_prefix, subnet.scope_prefix])
+        }
+        EdnsOption::ExtendedError { code, text } => json!([code, hex(text)]),
+        EdnsOption::Cookie { client, server } => json!([hex(client), hex(server)]),
+        _ => Value::Null,
+    }
+}
+
+/// The shared corpus: other projects' data, and not in the repository.
+fn corpus() -> PathBuf {
+    std::env::var_os("TAPFLOW_CORPUS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"),
+        PathBuf::from,
+    )
 }
 
 fn fetched() -> bool {
-    fetched_folder().is_dir()
+    corpus().join("fetched/derived").is_dir()
+}
+
+/// Every file below a folder, by name.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path())
+            } else {
+                files.push(entry.path())
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The messages in a packet capture, over UDP and TCP.
+fn packets(path: &Path, mut see: impl FnMut(&[u8])) {
+    let Ok(mut reader) = Reader::new(std::fs::File::open(path).unwrap()) else {
+        return;
+    };
+    let mut extractor = Extractor::new(ExtractOptions::default());
+    let mut deliver = |packet: DnsPacket<'_>| see(packet.payload);
+    while let Ok(Some(packet)) = reader.next() {
+        extractor.push(&packet, &mut deliver);
+    }
+    extractor.finish(&mut deliver);
 }
 
 /// Every DNS message there is, each once, with a file it is from.
@@ -153,22 +214,42 @@ fn messages() -> BTreeMap<Vec<u8>, String> {
     }
     let mut files = support::files("captures", "fstrm");
     files.extend(support::files("derived", "fstrm"));
-    match std::fs::read_dir(fetched_folder()) {
-        Ok(entries) => files.extend(entries.flatten().map(|entry| entry.path())),
-        Err(_) => println!("skipped: messages of the fetched corpus, which is not here"),
+    let fetched = corpus().join("fetched");
+    files.extend(below(&fetched.join("derived")));
+    files.extend(below(&fetched.join("fstrm")));
+    files.extend(below(&corpus().join("captured")));
+    if !fetched.is_dir() {
+        println!("skipped: messages of the fetched corpus, which is not here");
     }
-    for path in files {
-        for payload in support::payloads(&path) {
-            let Ok(view) = DnstapView::parse(&payload) else {
-                continue;
-            };
-            let Some(message) = view.message else {
-                continue;
-            };
-            for octets in [message.query_message, message.response_message] {
-                octets.into_iter().for_each(|octets| add(&path, octets));
-            }
+    let mut payloads: Vec<_> = below(&fetched.join("payload"))
+        .into_iter()
+        .map(|path| (std::fs::read(&path).unwrap(), path))
+        .collect();
+    for path in files.iter().filter(|path| {
+        path.extension()
+            .is_some_and(|end| end == "fstrm" || end == "dnstap" || end == "wire")
+    }) {
+        let inside = support::payloads_until_it_breaks(path);
+        payloads.extend(inside.into_iter().map(|payload| (payload, path.clone())));
+    }
+    for (payload, path) in payloads {
+        let message = DnstapView::parse(&payload)
+            .ok()
+            .and_then(|view| view.message);
+        for octets in message
+            .into_iter()
+            .flat_map(|message| [message.query_message, message.response_message])
+        {
+            octets.into_iter().for_each(|octets| add(&path, octets));
         }
+    }
+    for path in below(&fetched.join("msg")) {
+        add(&path, &std::fs::read(&path).unwrap());
+    }
+    let mut captures = below(&fetched.join("pcap"));
+    captures.extend(below(&support::testdata("pcap")));
+    for path in captures {
+        packets(&path, |message| add(&path, message));
     }
     messages
 }

@@ -6,14 +6,29 @@ mod dnstap_support;
 use allocation_counter::measure;
 use dnstap_support::captured;
 use tapflow::dnstap::DnstapView;
+use tapflow::fields::specs;
 use tapflow::format::{Entry, Format, Settings, Source};
 
 #[test]
 fn no_record_allocates_once_the_buffers_have_grown() {
     let payloads = captured();
-    for name in ["golang-json", "golang-yaml", "ldns", "ldns-quiet"] {
+    let every: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
+    let template = every
+        .iter()
+        .map(|name| format!("{{{name}}} "))
+        .collect::<String>();
+    let names = Format::kinds().map(|kind| kind.name);
+    for name in names.chain([&*template]) {
         let format: Format = name.parse().unwrap();
-        let mut line = format.line(&Settings::default()).unwrap().unwrap();
+        let settings = Settings {
+            fields: if format.has_fields() {
+                every.clone()
+            } else {
+                Vec::new()
+            },
+            ..Settings::default()
+        };
+        let mut line = format.line(&settings).unwrap().unwrap();
         let mut out = Vec::new();
         let mut pass = || {
             for payload in &payloads {

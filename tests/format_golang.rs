@@ -83,6 +83,10 @@ fn theirs(path: &Path, format: &str) -> Option<Vec<String>> {
 
 /// Which row of the module's list explains a difference; `None` when none does.
 fn row(ours: &str, theirs: &str) -> Option<&'static str> {
+    let ours = &*with_bare_addresses(ours);
+    if ours == theirs {
+        return Some("an address that ends in a colon");
+    }
     let absent = ",\"socket_protocol\":\"\\u003cnil\\u003e\"";
     if theirs.replace(absent, "") == ours {
         return Some("no socket_protocol");
@@ -101,6 +105,15 @@ fn row(ours: &str, theirs: &str) -> Option<&'static str> {
         return Some("a message that ends before it should");
     }
     (without_codes(ours) == without_codes(theirs)).then_some("codes and options without a name")
+}
+
+/// A record with addresses as the program has them, also where that breaks the document.
+fn with_bare_addresses(record: &str) -> String {
+    let bare = |line: &str| match line.split_once("_address: \"") {
+        Some((key, rest)) => format!("{key}_address: {}", rest.replacen('"', "", 1)),
+        None => line.to_owned(),
+    };
+    record.split_inclusive('\n').map(bare).collect()
 }
 
 /// A record without opcode and status, for which the library has names or nothing, and without EXPIRE, which it leaves
@@ -128,7 +141,7 @@ fn the_first_records_of_every_capture_are_what_the_program_printed() {
             assert_eq!(expected.len(), 20);
             for (ours, theirs) in ours(&path, format).iter().zip(&expected) {
                 assert!(
-                    ours == theirs,
+                    with_bare_addresses(ours) == *theirs,
                     "{} as {format}: {}",
                     path.display(),
                     difference(ours, theirs)
@@ -150,7 +163,7 @@ fn whole_captures_are_what_the_program_prints() {
             let ours = ours(&path, format);
             assert_eq!(ours.len(), theirs.len(), "{}", path.display());
             for (ours, theirs) in ours.iter().zip(&theirs) {
-                if ours == theirs {
+                if with_bare_addresses(ours) == *theirs {
                     equal += 1;
                     continue;
                 }

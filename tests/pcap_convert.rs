@@ -215,7 +215,8 @@ fn written(
     messages: &[(u64, SocketAddr, SocketAddr, DnsTransport, Vec<u8>)],
 ) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut writer = Writer::new(link, &mut file);
+    let mut writer = Writer::new(link);
+    writer.header(&mut file);
     for (time, src, dst, transport, message) in messages {
         writer
             .message(*time, *src, *dst, *transport, message, &mut file)
@@ -357,7 +358,8 @@ fn messages_that_fit_no_packet_are_refused_without_a_trace() {
     ];
     for (src, dst, transport, len, want) in rows {
         let mut file = Vec::new();
-        let mut writer = Writer::new(WriteLink::Raw, &mut file);
+        let mut writer = Writer::new(WriteLink::Raw);
+        writer.header(&mut file);
         assert_eq!(
             writer.message(0, src, dst, transport, &vec![0; len], &mut file),
             Err(want)

@@ -11,7 +11,8 @@ const QUERY: &[u8] =
 
 fn small_capture() -> Vec<u8> {
     let mut file = Vec::new();
-    let mut writer = Writer::new(WriteLink::Ethernet, &mut file);
+    let mut writer = Writer::new(WriteLink::Ethernet);
+    writer.header(&mut file);
     for (src, dst) in [
         ("192.0.2.1:1000", "192.0.2.2:53"),
         ("[2001:db8::1]:1000", "[2001:db8::2]:53"),
@@ -90,7 +91,7 @@ proptest! {
         packets in proptest::collection::vec((any::<u32>(), proptest::collection::vec(any::<u8>(), 0..128)), 0..24),
     ) {
         let mut file = Vec::new();
-        Writer::new(WriteLink::Raw, &mut file);
+        Writer::new(WriteLink::Raw).header(&mut file);
         file[20..24].copy_from_slice(&link.to_le_bytes());
         for (time, data) in packets {
             for field in [time, 0, data.len() as u32, data.len() as u32] {
@@ -121,7 +122,7 @@ proptest! {
         segments in proptest::collection::vec((0u32..200, 0usize..60, any::<u8>(), any::<bool>(), 0u32..20), 0..80),
     ) {
         let mut file = Vec::new();
-        Writer::new(WriteLink::Raw, &mut file);
+        Writer::new(WriteLink::Raw).header(&mut file);
         let stream: Vec<u8> = (0..16).flat_map(|_| [&[0, QUERY.len() as u8], QUERY].concat()).collect();
         for (seq, len, flags, reverse, time) in segments {
             let payload = &stream[seq as usize..seq as usize + len];

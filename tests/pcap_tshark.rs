@@ -1,14 +1,16 @@
 //! The DNS messages found in captures equal those that tshark finds, file by file, or the difference is explained here.
 //!
-//! Compared as bags: message ids with the response bit, the first question's name (its octets) and type, and the response code. Both
-//! tshark and the fetched captures are optional; what is missing is printed and passed over. Our own captures in testdata
-//! are always compared when tshark is there.
+//! Compared as bags: message ids with the response bit, the first question's name (its octets) and type, and the response
+//! code; and then, of the messages that we find well formed, what our decoder makes of them: the questions, the whole
+//! response code, and the name and type of every record. Both tshark and the fetched captures are optional; what is missing
+//! is printed and passed over. Our own captures in testdata are always compared when tshark is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tapflow::dns::{DnsView, Name};
 use tapflow::pcap::{DnsPacket, ExtractOptions, Extractor, Reader};
 
 /// Files in which the two differ, how, and why that is right. Each row names the exact figures, so that a change in
@@ -62,7 +64,15 @@ struct Difference {
 
 type Bag = BTreeMap<String, isize>;
 
-fn ours(path: &Path, name: &str) -> (Vec<String>, String) {
+/// A message as both see it.
+struct Seen {
+    /// What finds it: id, response bit, response code, first question.
+    key: String,
+    /// What is decoded of it; `None` when we find it malformed.
+    decoded: Option<String>,
+}
+
+fn ours(path: &Path, name: &str) -> (Vec<Seen>, String) {
     let mut found = Vec::new();
     let mut options = ExtractOptions::default();
     options.ports.extend(
@@ -72,7 +82,12 @@ fn ours(path: &Path, name: &str) -> (Vec<String>, String) {
             .map(|(_, port)| port),
     );
     let mut extractor = Extractor::new(options);
-    let mut keep = |packet: DnsPacket<'_>| found.push(describe(packet.payload));
+    let mut keep = |packet: DnsPacket<'_>| {
+        found.push(Seen {
+            key: describe(packet.payload),
+            decoded: decoded(packet.payload),
+        });
+    };
     let file = fs::File::open(path).expect("the capture opens");
     let mut end = String::new();
     match Reader::new(file) {
@@ -96,6 +111,45 @@ fn ours(path: &Path, name: &str) -> (Vec<String>, String) {
         .map(|(name, n)| format!("{name}={n}"))
         .collect();
     (found, format!("{} {end}", counters.join(" ")))
+}
+
+/// What our decoder makes of a message: response code, questions, records; `None` when it is malformed.
+fn decoded(message: &[u8]) -> Option<String> {
+    let dns = DnsView::parse(message).ok()?;
+    if dns.walk().malformed.is_some() {
+        return None;
+    }
+    let shown = |name: &Name<'_>| {
+        // tshark shows a dot in a label as any other dot.
+        let text = name.to_string().replace("\\.", ".");
+        let text = text.strip_suffix('.').filter(|text| !text.is_empty());
+        plain(text.unwrap_or("<Root>"))
+    };
+    let is_response = dns.header().flags & 0x8000 != 0;
+    let mut rows = vec![if is_response {
+        dns.rcode().to_string()
+    } else {
+        String::new()
+    }];
+    rows.extend(
+        dns.questions()
+            .map(|q| format!("{} {}", shown(&q.name), q.qtype)),
+    );
+    rows.extend(
+        dns.records()
+            .map(|r| format!("{} {}", shown(&r.owner), r.rtype)),
+    );
+    Some(rows.join(", "))
+}
+
+/// A name as it is, if it is of letters, digits, dots, hyphens and underscores: the two show other octets differently.
+fn plain(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if name == "<Root>" || name.chars().all(is_plain) {
+        name.to_owned()
+    } else {
+        "odd".to_owned()
+    }
 }
 
 /// An independent little decoder of the header and the first question. Names are compared as the octets in the message,
@@ -145,7 +199,7 @@ fn describe(message: &[u8]) -> String {
 }
 
 /// One row a message out of tshark's fields. PDML keeps messages of one packet apart, which `-T fields` does not.
-fn theirs(path: &Path) -> Option<Vec<String>> {
+fn theirs(path: &Path) -> Option<Vec<Seen>> {
     let output = Command::new("tshark")
         .args(["-n", "-2", "-T", "pdml", "-Y", "dns", "-J", "dns", "-r"])
         .arg(path)
@@ -170,7 +224,10 @@ fn theirs(path: &Path) -> Option<Vec<String>> {
             )
         };
         let Some(id) = number("dns.id") else {
-            found.push("short".into());
+            found.push(Seen {
+                key: "short".into(),
+                decoded: None,
+            });
             continue;
         };
         let response = number("dns.flags.response").unwrap_or(0);
@@ -184,9 +241,52 @@ fn theirs(path: &Path) -> Option<Vec<String>> {
             (Some(1..), Some(name), Some(qtype)) => format!("{name} {qtype}"),
             _ => String::new(),
         };
-        found.push(format!("{id:04x} {response} {rcode} {question}"));
+        found.push(Seen {
+            key: format!("{id:04x} {response} {rcode} {question}"),
+            decoded: Some(decoded_by_tshark(message, response == 1)),
+        });
     }
     Some(found)
+}
+
+/// What [`decoded`] says, out of the fields of one message.
+fn decoded_by_tshark(message: &str, is_response: bool) -> String {
+    let (mut rows, mut name) = (vec![String::new()], None);
+    let (mut low, mut high) = (0, 0);
+    for line in message.lines() {
+        let attribute = |name: &str| {
+            let value = line.split(&format!(" {name}=\"")).nth(1)?;
+            value.split('"').next().map(str::to_owned)
+        };
+        let show = || attribute("show").unwrap_or_default();
+        match line.trim_start().split(' ').nth(1) {
+            Some("name=\"dns.qry.name\"" | "name=\"dns.resp.name\"") => {
+                let text = show().replace("&lt;", "<").replace("&gt;", ">");
+                name = Some(plain(&text));
+            }
+            // The owner of an SRV record comes in pieces.
+            Some("name=\"dns.srv.service\"") => name = Some(plain(&show())),
+            Some("name=\"dns.srv.proto\"" | "name=\"dns.srv.name\"") => {
+                name = name.map(|start| format!("{start}.{}", plain(&show())));
+            }
+            // The types in a bitmap have the same field name, and one octet.
+            Some("name=\"dns.qry.type\"" | "name=\"dns.resp.type\"")
+                if attribute("size").as_deref() == Some("2") =>
+            {
+                rows.extend(name.take().map(|name| format!("{name} {}", show())));
+            }
+            Some("name=\"dns.flags.rcode\"") => low = show().parse().unwrap_or(0),
+            Some("name=\"dns.resp.ext_rcode\"") => {
+                let hex = show();
+                high = u16::from_str_radix(hex.trim_start_matches("0x"), 16).unwrap_or(0);
+            }
+            _ => {}
+        }
+    }
+    if is_response {
+        rows[0] = (high << 4 | low).to_string();
+    }
+    rows.join(", ")
 }
 
 /// Neither we nor tshark read xz: such a capture is unpacked by the tool of that name. `None` when it is not installed.
@@ -220,8 +320,52 @@ fn captures() -> Vec<PathBuf> {
         }
     }
     found.retain(|path| path.to_string_lossy().contains(".pcap"));
+    // The folder may be reached in both ways.
+    let mut known = BTreeSet::new();
+    found.retain(|path| known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
     found.sort();
     found
+}
+
+/// Compares what is decoded of the messages that both have and we find well formed.
+fn compare_decoded(
+    ours: &[Seen],
+    theirs: &[Seen],
+    found: &Bag,
+    name: &str,
+    wrong: &mut Vec<String>,
+    same: &mut usize,
+) {
+    let malformed: BTreeSet<&str> = ours
+        .iter()
+        .filter(|seen| seen.decoded.is_none())
+        .map(|seen| &*seen.key)
+        .collect();
+    let is_of_both = |seen: &&Seen| found[&seen.key] == 0 && !malformed.contains(&*seen.key);
+    let mut bag = Bag::new();
+    for (list, sign) in [(ours, 1), (theirs, -1)] {
+        for seen in list.iter().filter(is_of_both) {
+            let row = format!(
+                "{}: {}",
+                seen.key,
+                seen.decoded.as_deref().unwrap_or_default()
+            );
+            *bag.entry(row).or_default() += sign;
+        }
+    }
+    *same += ours.iter().filter(is_of_both).count();
+    bag.retain(|_, n| *n != 0);
+    let rows: Vec<_> = bag
+        .iter()
+        .take(14)
+        .map(|(row, n)| format!("{n:+} {row:.400}"))
+        .collect();
+    if !rows.is_empty() {
+        wrong.push(format!(
+            "{name}: decoded otherwise:\n    {}",
+            rows.join("\n    ")
+        ));
+    }
 }
 
 #[test]
@@ -231,7 +375,7 @@ fn finds_the_messages_that_tshark_finds() {
         return;
     }
     let files = captures();
-    let mut wrong = Vec::new();
+    let (mut wrong, mut decoded) = (Vec::new(), 0);
     let folder = tempfile::tempdir().expect("a folder for unpacked captures");
     for path in &files {
         let name = path
@@ -249,11 +393,12 @@ fn finds_the_messages_that_tshark_finds() {
         let theirs = theirs(&path).expect("tshark reads the capture");
         let mut bag = Bag::new();
         for row in &ours {
-            *bag.entry(row.clone()).or_default() += 1;
+            *bag.entry(row.key.clone()).or_default() += 1;
         }
         for row in &theirs {
-            *bag.entry(row.clone()).or_default() -= 1;
+            *bag.entry(row.key.clone()).or_default() -= 1;
         }
+        compare_decoded(&ours, &theirs, &bag, &name, &mut wrong, &mut decoded);
         let only_ours: usize = bag
             .values()
             .filter(|n| **n > 0)
@@ -284,7 +429,7 @@ fn finds_the_messages_that_tshark_finds() {
         }
     }
     println!(
-        "{} captures compared, {} with a difference explained",
+        "{} captures compared, {} with a difference explained; {decoded} messages decoded the same",
         files.len(),
         DIFFERENCES.len()
     );

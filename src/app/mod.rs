@@ -22,8 +22,11 @@ use crate::shutdown::{self, Phase, Trigger};
 use crate::stages;
 use crate::telemetry::Telemetry;
 use crate::transport::Bound;
-use crate::units::Endpoint;
+use crate::transport::tls::FileError;
+use crate::transport::tls::server::{ServerFiles, ServerTls};
+use crate::units::{Endpoint, Span};
 
+mod certificates;
 pub mod listen;
 
 /// Read-ahead of all connections that an output makes wait, in bytes; see [`ReadAhead`].
@@ -53,6 +56,14 @@ pub enum StartError {
         name: String,
         /// Why, and what to do.
         cause: crate::transport::BindError,
+    },
+    /// A certificate cannot be used.
+    #[error("{place}: {cause}")]
+    Tls {
+        /// `listener NAME` or `http`.
+        place: String,
+        /// Why, and what to do.
+        cause: FileError,
     },
     /// The HTTP server cannot be bound.
     #[error(
@@ -104,6 +115,7 @@ pub struct Service {
     http: Option<SocketAddr>,
     pages: http::Pages,
     rotate: watch::Sender<u64>,
+    certificates: watch::Sender<u64>,
     connections: mpsc::Receiver<()>,
     drivers: mpsc::Receiver<()>,
     shutdown_timeout: Duration,
@@ -124,15 +136,23 @@ impl Service {
         let (rotate, rotations) = watch::channel(0);
         let stages = build_stages(config, &ledger, &telemetry)?;
         // Listeners first: nothing else is undone as easily, and readiness means that they are bound.
+        let (certificates, requests) = watch::channel(0);
+        let look_after = |place: String, tls: &Arc<ServerTls>, every: Span| {
+            let (requests, signal) = (requests.clone(), signal.clone());
+            let tls = tls.clone();
+            certificates::look_after(place, tls, every.get(), &telemetry, requests, signal);
+        };
         let mut bound = Vec::new();
         for options in &config.listener {
+            let tls = load_tls(options.tls(), || format!("listener {}", options.name))?;
             let bind = listen::bind_options(options);
             let socket = Bound::bind(&bind).await.map_err(|cause| StartError::Bind {
                 name: options.name.clone(),
                 cause,
             })?;
-            bound.push((options, bind, socket));
+            bound.push((options, bind, socket, tls));
         }
+        let http_tls = load_tls(config.http.tls(), || "http".to_owned())?;
         let http_listener = if config.http.enabled {
             let address = config.http.address;
             Some(
@@ -156,7 +176,7 @@ impl Service {
         let (connection_guard, connections) = mpsc::channel(1);
         let read_ahead = Arc::new(ReadAhead::new(READ_AHEAD_MAX, READ_AHEAD_PER_CONNECTION));
         let (mut listeners, seen) = (Vec::new(), Seen::default());
-        for (options, bind, socket) in bound {
+        for (options, bind, socket, tls) in bound {
             let endpoint = socket.address(&options.uri);
             listeners.push(BoundListener {
                 name: options.name.clone(),
@@ -170,14 +190,30 @@ impl Service {
                 &lanes,
                 read_ahead.clone(),
                 seen.clone(),
-            );
+            )
+            .with_tls(tls.clone());
+            if let Some(tls) = &tls {
+                look_after(
+                    format!("listener:{}", options.name),
+                    tls,
+                    options.tls_reload,
+                );
+            }
             tokio::spawn(listener.run(socket, bind, signal.clone(), connection_guard.clone()));
         }
         drop(connection_guard);
+        if let (Some(tls), true) = (&http_tls, config.http.enabled) {
+            look_after("http".to_owned(), tls, config.http.tls_reload);
+        }
         let pages = http::Pages::new(telemetry, ledger.clone(), lanes.clone(), signal.clone());
         let http = http_listener.as_ref().and_then(|l| l.local_addr().ok());
         if let Some(listener) = http_listener {
-            tokio::spawn(http::serve(listener, pages.clone(), signal.clone()));
+            tokio::spawn(http::serve(
+                listener,
+                http_tls,
+                pages.clone(),
+                signal.clone(),
+            ));
         }
         let shutdown_timeout = config.shutdown_timeout.0;
         Ok(Self {
@@ -188,6 +224,7 @@ impl Service {
             http,
             pages,
             rotate,
+            certificates,
             connections,
             drivers,
             shutdown_timeout,
@@ -222,6 +259,11 @@ impl Service {
     /// Asks every file output to begin a new file.
     pub fn rotate(&self) {
         self.rotate.send_modify(|n| *n += 1);
+    }
+
+    /// Reads certificates, keys and authorities again, whether they have changed or not. Open connections stay.
+    pub fn reload_certificates(&self) {
+        self.certificates.send_modify(|n| *n += 1);
     }
 
     /// Stops in order and returns the final ledger: nothing is in flight in it any more.
@@ -260,6 +302,19 @@ impl Service {
         }
         self.ledger.snapshot()
     }
+}
+
+fn load_tls(
+    files: Option<ServerFiles>,
+    place: impl Fn() -> String,
+) -> Result<Option<Arc<ServerTls>>, StartError> {
+    let load = |files| {
+        ServerTls::load(files).map_err(|cause| StartError::Tls {
+            place: place(),
+            cause,
+        })
+    };
+    Ok(files.map(load).transpose()?.map(Arc::new))
 }
 
 fn close_queues(lanes: &[Lane]) {

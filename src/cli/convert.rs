@@ -15,6 +15,7 @@ use crate::cli::interrupt::{EXIT_INTERRUPTED, Interrupt};
 use crate::cli::packing::{self, Packer};
 use crate::cli::progress::Progress;
 use crate::cli::read::Report;
+use crate::cli::terms::{Sieve, Term};
 use crate::fstrm::{Codec, ContentType, Control, ControlKind};
 use crate::pcap::{ConvertOptions, DNS_PORT, ExtractOptions, Perspective};
 
@@ -34,6 +35,7 @@ use crate::pcap::{ConvertOptions, DNS_PORT, ExtractOptions, Perspective};
         $ tapflow convert capture.pcapng.gz capture.fstrm.zst\n  \
         frames 2681, errors 0, packets 2714: not_ip 2, other_port 31\n  \
         $ tapflow convert --kind resolver --identity ns1 --port 53 --port 5300 upstream.pcap upstream.fstrm\n  \
+        $ tapflow convert --filter 'qname within example.com' day.fstrm.zst example.fstrm\n  \
         $ tapflow convert old.fstrm.gz - | tapflow read -\n\n\
         Exit codes:\n  \
         0  everything was converted\n  \
@@ -51,6 +53,10 @@ pub struct ConvertArgs {
     /// How OUT is compressed, whatever its name says
     #[arg(long, value_enum, value_name = "CODEC")]
     pub compress: Option<Compress>,
+    /// Write only what matches, as `tapflow read --help` says; each that is given has to match. Frames that are no records
+    /// cannot match: they are counted as errors then
+    #[arg(long = "filter", value_name = "EXPR")]
+    pub filters: Vec<Term>,
     /// Whose view a capture shows: the kind of dnstap messages to make
     #[arg(long, value_enum, default_value_t = Kind::Client)]
     pub kind: Kind,
@@ -170,7 +176,10 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let progress = Progress::bytes(input.size(), args.quiet);
     progress.name("converting");
     let mut tally = Tally::default();
-    let done = target.write(codec, |out| copy(&mut input, &mut tally, out, &progress));
+    let done = target.write(codec, |out| {
+        let sieve = Sieve::new(&args.filters);
+        copy(&mut input, sieve, &mut tally, out, &progress)
+    });
     progress.finish();
     let damage = match done {
         Ok(damage) => damage,
@@ -193,17 +202,25 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Copies all frames with what belongs around them; returns what is wrong with the input from some place on.
+/// Copies the frames that the filters keep, with what belongs around them; returns what is wrong with the input from some place on.
 fn copy(
     input: &mut Input,
+    mut sieve: Sieve,
     tally: &mut Tally,
     out: &mut dyn Write,
     progress: &Progress,
 ) -> anyhow::Result<Option<String>> {
     let start = Control::with_type(ControlKind::Start, Some(ContentType::DNSTAP));
     out.write_all(&start.to_bytes())?;
+    let mut kept = Vec::new();
     let damage = loop {
         match input.next(tally) {
+            Ok(Step::Run { .. }) if !sieve.is_open() => {
+                kept.clear();
+                sieve.sift(input.run(), &mut kept, tally);
+                out.write_all(&kept)?;
+                progress.set(input.bytes_read());
+            }
             Ok(Step::Run { frames }) => {
                 tally.frames += frames as u64;
                 tally.records += frames as u64;
@@ -267,7 +284,11 @@ fn report(args: &ConvertArgs, tally: &Tally, input: &Input, damage: Option<&str>
     if args.quiet {
         return;
     }
-    let mut line = format!("frames {}, errors {}", tally.frames, tally.errors());
+    let mut line = format!("frames {}", tally.frames);
+    if !args.filters.is_empty() {
+        line.push_str(&format!(" ({} filtered out)", tally.filtered));
+    }
+    line.push_str(&format!(", errors {}", tally.errors()));
     if tally.errors() > 0 {
         line.push_str(&format!(" ({})", tally.errors_text()));
     }

@@ -35,6 +35,8 @@ pub struct Usage(pub String);
 pub mod check_config;
 pub mod completions;
 pub mod convert;
+pub mod fields;
+pub mod health;
 pub mod input;
 pub mod interrupt;
 pub mod man;
@@ -98,7 +100,9 @@ pub enum Command {
     Replay(replay::ReplayArgs),
     Read(read::ReadArgs),
     Convert(convert::ConvertArgs),
+    Fields(fields::FieldsArgs),
     CheckConfig(check_config::CheckConfigArgs),
+    Health(health::HealthArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -114,7 +118,9 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Replay(args) => replay::run(args),
         Command::Read(args) => read::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Fields(args) => fields::run(args),
         Command::CheckConfig(args) => check_config::run(args),
+        Command::Health(args) => health::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

@@ -29,7 +29,7 @@ use crate::units::Endpoint;
         SIGTERM or SIGINT stops it in order: no new connections, what senders have written is taken, outputs drain \
         until shutdown_timeout, files are completed, and the ledger says what became of every frame. A second signal \
         ends it at once and counts what that cost. SIGUSR1 begins a new file in every file output. \
-        SIGHUP is ignored, so a terminal that closes does not end it.",
+        SIGHUP reads TLS certificates again and does nothing else, so a terminal that closes does not end it.",
     after_long_help = "Exit codes:\n  \
         0  stopped, and every frame was delivered or filtered on purpose\n  \
         1  it could not start\n  \
@@ -200,7 +200,8 @@ async fn serve(config: &Config, quiet: bool) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
-                tracing::warn!("SIGHUP ignored: the configuration is read at the start only; restart to change it");
+                tracing::warn!("SIGHUP: reading certificates again; the configuration is read at the start only, restart to change it");
+                service.reload_certificates();
             }
             _ = rotate.recv() => {
                 tracing::info!("SIGUSR1: beginning new files");
@@ -293,6 +294,8 @@ fn welcome(service: &Service, config: &Config) -> String {
                 };
                 tcp = tcp.or(Some((host, *port)));
             }
+            // What DNS servers need to be told depends on the certificates: docs/ has it.
+            Endpoint::Tls { .. } => {}
         }
     }
     for output in &config.output {

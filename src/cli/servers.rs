@@ -46,7 +46,8 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
     };
     if let Some(place) = unbound {
         let lines = format!(
-            "dnstap:\n  dnstap-enable: yes\n{place}\n  dnstap-log-client-query-messages: yes\n  \
+            "dnstap:\n  dnstap-enable: yes\n{place}\n  dnstap-send-identity: yes\n  \
+             dnstap-send-version: yes\n  dnstap-log-client-query-messages: yes\n  \
              dnstap-log-client-response-messages: yes"
         );
         add("Unbound", "unbound.conf", lines);
@@ -62,13 +63,15 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
             "knot.conf, before the zones; a default template of yours takes the last line",
             lines,
         );
+        let lua = lua(path);
         let lines = format!(
-            "modules.load('dnstap')\ndnstap.config({{ socket_path = '{path}', \
+            "modules.load('dnstap')\ndnstap.config({{ socket_path = {lua}, \
              client = {{ log_queries = true, log_responses = true }} }})"
         );
         add("Knot Resolver", "kresd.conf", lines);
         let lines = format!(
-            "dnstap:\n  dnstap-enable: yes\n  dnstap-socket-path: \"{path}\"\n  dnstap-log-auth-query-messages: yes\n  \
+            "dnstap:\n  dnstap-enable: yes\n  dnstap-socket-path: \"{path}\"\n  dnstap-send-identity: yes\n  \
+             dnstap-send-version: yes\n  dnstap-log-auth-query-messages: yes\n  \
              dnstap-log-auth-response-messages: yes"
         );
         add("NSD", "nsd.conf", lines);
@@ -77,9 +80,12 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
         // TCP serves the packages that are built without Unix sockets too.
         (_, Some((host, port))) => Some((
             format!("newFrameStreamTcpLogger('{host}:{port}')"),
-            format!("{host}:{port}"),
+            format!("'{host}:{port}'"),
         )),
-        (Some(path), None) => Some((format!("newFrameStreamUnixLogger('{path}')"), path.clone())),
+        (Some(path), None) => {
+            let lua = lua(path);
+            Some((format!("newFrameStreamUnixLogger({lua})"), lua))
+        }
         (None, None) => None,
     };
     if let Some((logger, server)) = powerdns {
@@ -91,7 +97,7 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
         );
         add("dnsdist", "dnsdist.conf, before other rules", lines);
         let lines = format!(
-            "dnstapFrameStreamServer({{\"{server}\"}}, {{logQueries=true, logResponses=true}})"
+            "dnstapFrameStreamServer({{{server}}}, {{logQueries=true, logResponses=true}})"
         );
         add(
             "PowerDNS Recursor",
@@ -108,6 +114,19 @@ pub fn advice(unix: Option<&Path>, tcp: Option<(&str, u16)>) -> Vec<Advice> {
         add("CoreDNS", "Corefile, inside a server block", lines);
     }
     all
+}
+
+/// A text as Lua reads it.
+fn lua(text: &str) -> String {
+    let mut out = String::from("'");
+    for c in text.chars() {
+        if matches!(c, '\'' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('\'');
+    out
 }
 
 /// [`advice`] as `serve` prints it: a line with the server's name and place, then its lines indented by six columns.
@@ -165,13 +184,23 @@ mod tests {
         for form in [
             "\"::1@6000\"",
             "'[::1]:6000'",
-            "{\"[::1]:6000\"}",
+            "{'[::1]:6000'}",
             "tcp://[::1]:6000 full",
         ] {
             assert!(text.contains(form), "{form} in {text}");
         }
         assert!(snippets(None, Some(("0.0.0.0", 6000))).contains("'127.0.0.1:6000'"));
         assert!(snippets(None, Some(("[::]", 6000))).contains("'[::1]:6000'"));
+    }
+
+    #[test]
+    fn a_quote_in_a_path_does_not_end_a_text_of_lua() {
+        let text = snippets(Some(Path::new("/run/it's/s")), None);
+        assert!(
+            text.contains("newFrameStreamUnixLogger('/run/it\\'s/s')"),
+            "{text}"
+        );
+        assert!(text.contains("socket_path = '/run/it\\'s/s'"), "{text}");
     }
 
     #[test]

@@ -399,6 +399,46 @@ mod tests {
                 &[(Error, "2:8", &["the types are decode, filter"])],
             ),
             Row(
+                "[[output]]\ntype = 'stdout'\nformat = 'jsno'",
+                &[(Error, "3:10", &["did you mean \"json\"?", "csv, tsv"])],
+            ),
+            Row(
+                "[[output]]\ntype = 'stdout'\nformat = '{qname} {qtipe}'",
+                &[(
+                    Error,
+                    "3:10",
+                    &[
+                        "error: there is no field \"qtipe\"; did you mean qtype?, at column 10 of the template\n",
+                    ],
+                )],
+            ),
+            Row(
+                "[[output]]\ntype = 'file'\nformat = 'csv'\nfields = ['qname', 'qtipe', '000']",
+                &[
+                    (
+                        Error,
+                        "4:20",
+                        &[
+                            "^^^^^^^\n",
+                            "there is no field \"qtipe\"",
+                            "did you mean \"qtype\"?",
+                        ],
+                    ),
+                    (Error, "4:29", &["`tapflow fields` lists what there is"]),
+                ],
+            ),
+            Row(
+                "[[output]]\ntype = 'stdout'\nformat = 'json'\nfields = ['qname']",
+                &[(
+                    Error,
+                    "4:10",
+                    &[
+                        "json takes no choice of fields",
+                        "these formats do: csv, tsv",
+                    ],
+                )],
+            ),
+            Row(
                 "[log]\nlevel = 3",
                 &[(
                     Error,

@@ -7,6 +7,7 @@ use crate::outputs::options::{OutputKind, OutputOptions, Strategy};
 use crate::stages::options::StageOptions;
 use crate::transport::options::{ListenerOptions, ReceiveCompression};
 use crate::units::ByteSize;
+use crate::units::Endpoint;
 
 /// Bytes for what does not grow with settings: code, threads, the metrics' fixed series, compressors of files.
 const PROCESS_BYTES: u64 = 64 << 20;
@@ -18,6 +19,8 @@ const SESSION_BYTES: u64 = 1 << 20;
 const STREAM_BYTES: u64 = 1 << 20;
 /// Bytes of the names of batches that are remembered: 64 senders with 4096 of some 150 bytes each.
 const SEEN_BYTES: u64 = 40 << 20;
+/// A TLS connection's own buffers: records that came and are not decrypted, and what waits to be sent.
+const TLS_BYTES: u64 = 160 << 10;
 /// Bytes of one identity's time series: label and value, in the recorder and in a scrape.
 const IDENTITY_BYTES: u64 = 2 << 10;
 /// A waiting batch may hold a buffer of up to four times its own bytes (less than a quarter is copied out instead).
@@ -132,18 +135,25 @@ fn listener_bytes(listener: &ListenerOptions) -> u64 {
         .buffer_limit()
         .saturating_mul(2)
         .saturating_add(decompressed);
+    let tls = match listener.uri.carrier() {
+        Endpoint::Tls { .. } => TLS_BYTES,
+        _ => 0,
+    };
+    let mut connection = buffers.saturating_add(CONNECTION_BYTES);
     let sessions = if listener.uri.is_mux() {
         let session = listener
             .session_buffer
             .bytes()
             .saturating_add(listener.read_size.bytes())
-            .saturating_add(SESSION_BYTES);
+            .saturating_add(SESSION_BYTES)
+            .saturating_add(tls);
         u64::from(listener.sessions_max).saturating_mul(session)
     } else {
+        connection = connection.saturating_add(tls);
         0
     };
     u64::from(listener.connections_max)
-        .saturating_mul(buffers.saturating_add(CONNECTION_BYTES))
+        .saturating_mul(connection)
         .saturating_add(sessions)
 }
 

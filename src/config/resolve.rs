@@ -61,6 +61,8 @@ impl Config {
         for (listener, name) in config.listener.iter_mut().zip(listeners) {
             listener.name = name;
             place(&mut listener.uri, &folder);
+            let (cert, key) = (&mut listener.tls_cert, &mut listener.tls_key);
+            expand_all([cert, key, &mut listener.tls_client_ca], &folder);
         }
         for stage in &mut config.stage {
             for file in stage.files_mut() {
@@ -71,13 +73,20 @@ impl Config {
             output.name = name;
             match &mut output.kind {
                 OutputKind::File(file) => file.path = expand(&file.path, &folder),
-                OutputKind::Dnstap(dnstap) => place(&mut dnstap.to, &folder),
+                OutputKind::Dnstap(dnstap) => {
+                    place(&mut dnstap.to, &folder);
+                    let (cert, key) = (&mut dnstap.tls_cert, &mut dnstap.tls_key);
+                    expand_all([cert, key, &mut dnstap.tls_ca], &folder);
+                }
                 OutputKind::Mux(mux) => {
                     mux.workers.iter_mut().for_each(|w| place(w, &folder));
                 }
                 OutputKind::Null(_) | OutputKind::Stdout(_) => {}
             }
         }
+        let http = &mut config.http;
+        let (cert, key) = (&mut http.tls_cert, &mut http.tls_key);
+        expand_all([cert, key, &mut http.tls_client_ca], &folder);
         config
     }
 
@@ -108,6 +117,12 @@ fn place(endpoint: &mut Endpoint, folder: &Path) {
     }
 }
 
+fn expand_all(paths: [&mut PathBuf; 3], folder: &Path) {
+    for path in paths {
+        *path = expand(path, folder);
+    }
+}
+
 fn expand(path: &Path, folder: &Path) -> PathBuf {
     match path.strip_prefix("{data_dir}") {
         Ok(rest) if rest.as_os_str().is_empty() => folder.to_path_buf(),
@@ -134,6 +149,7 @@ fn place_name(uri: &Endpoint) -> String {
         }
         Endpoint::Tcp { port, .. } => format!("tcp-{port}"),
         Endpoint::Mux(carrier) => format!("mux-{}", place_name(carrier)),
+        Endpoint::Tls { port, .. } => format!("tls-{port}"),
     }
 }
 

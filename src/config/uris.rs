@@ -133,7 +133,7 @@ pub fn output(uri: &str) -> Result<OutputOptions, UriError> {
     read(&text, |config| config.output.pop()).map_err(fail)
 }
 
-const OUTPUT_EXAMPLES: &str = "write null:, stdout:, stdout:json, file:/folder, unix:/path or tcp:host:port to forward to, or mux+tcp:host:port,host:port for workers";
+const OUTPUT_EXAMPLES: &str = "write null:, stdout:, stdout:json, file:/folder, unix:/path, tcp:host:port or tls:host:port to forward to, or mux+tcp:host:port,host:port for workers";
 
 fn output_kind(place: &str) -> Result<OutputKind, String> {
     let (scheme, rest) = place.split_once(':').unwrap_or((place, ""));
@@ -155,7 +155,7 @@ fn output_kind(place: &str) -> Result<OutputKind, String> {
                 ..FileOptions::default()
             }))
         }
-        "unix" | "tcp" => {
+        "unix" | "tcp" | "tls" => {
             let to = place.parse().map_err(|error| format!("{error}"))?;
             Ok(OutputKind::Dnstap(DnstapOptions {
                 to,
@@ -179,7 +179,7 @@ fn output_kind(place: &str) -> Result<OutputKind, String> {
             "write file:{place} to keep files there, or unix:{place} to forward to a socket there"
         )),
         _ => {
-            let near = suggest::closest(scheme, ["null", "stdout", "file", "unix", "tcp"]);
+            let near = suggest::closest(scheme, ["null", "stdout", "file", "unix", "tcp", "tls"]);
             let near = near
                 .map(|near| format!("did you mean {near}:? "))
                 .unwrap_or_default();
@@ -271,7 +271,7 @@ mod tests {
             kind("stdout:json"),
             OutputKind::Stdout(StdoutOptions {
                 format: Format::JSON,
-                utc: false,
+                ..StdoutOptions::default()
             })
         );
         assert_eq!(
@@ -279,6 +279,22 @@ mod tests {
             OutputKind::Stdout(StdoutOptions {
                 format: Format::TEXT,
                 utc: true,
+                ..StdoutOptions::default()
+            })
+        );
+        assert_eq!(
+            kind("stdout:csv?fields=qname,qtype"),
+            OutputKind::Stdout(StdoutOptions {
+                format: "csv".parse().unwrap(),
+                fields: vec!["qname".to_owned(), "qtype".to_owned()],
+                ..StdoutOptions::default()
+            })
+        );
+        assert_eq!(
+            kind("stdout:{qname} {qtype}"),
+            OutputKind::Stdout(StdoutOptions {
+                format: "{qname} {qtype}".parse().unwrap(),
+                ..StdoutOptions::default()
             })
         );
         let file = FileOptions {
@@ -381,7 +397,7 @@ mod tests {
             (
                 "--listen",
                 "udp:127.0.0.1:6000",
-                &["\"udp:\"", "unix: and tcp:"],
+                &["\"udp:\"", "unix:, tcp: and tls:"],
             ),
             (
                 "--listen",

@@ -231,6 +231,11 @@ pub fn class_number(text: &str) -> Option<u16> {
     number_of(CLASSES, "CLASS", text)
 }
 
+/// Every class's number and name, ascending.
+pub fn classes() -> impl Iterator<Item = (u16, &'static str)> {
+    CLASSES.iter().copied()
+}
+
 /// Name of a response code, the upper eight bits of EDNS included: 0..=4095.
 #[inline]
 pub fn rcode_name(rcode: u16) -> Option<&'static str> {
@@ -266,6 +271,11 @@ pub fn opcode_number(text: &str) -> Option<u8> {
     number_of(OPCODES, "OPCODE", text)
         .and_then(|opcode| u8::try_from(opcode).ok())
         .filter(|opcode| *opcode < 16)
+}
+
+/// Every opcode's number and name, ascending.
+pub fn opcodes() -> impl Iterator<Item = (u16, &'static str)> {
+    OPCODES.iter().copied()
 }
 
 /// Appends a record type: its name, or `TYPEn`.

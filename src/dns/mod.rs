@@ -36,6 +36,7 @@ pub mod name;
 mod octets;
 pub mod present;
 pub mod question;
+pub(crate) mod rare;
 mod rdata;
 pub mod records;
 pub mod walk;

@@ -4,7 +4,8 @@
 //! other programs break base 64 elsewhere, quote differently or know fewer types, and a style of their own, which
 //! overrides what differs, writes what they write.
 //!
-//! Data that are not what their type says, and types without a row in the table, are written as octets:
+//! Types whose parts depend on each other (WKS, APL, IPSECKEY and the like) are in `rare`. Data that are not what their
+//! type says, and types that neither knows, are written as octets:
 //! `\# 4 C0000201` (RFC 3597, 5), from which every octet can be had back.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,6 +15,7 @@ use data_encoding::{BASE32HEX_NOPAD, BASE64, HEXUPPER};
 use crate::digits;
 use crate::dns::iana;
 use crate::dns::name::{Name, decimal_digits};
+use crate::dns::rare;
 use crate::dns::rdata::{self, Part, Piece};
 use crate::dns::records::Record;
 
@@ -89,6 +91,13 @@ pub trait Style {
         write_generic(out, octets);
     }
 
+    /// Writes the whole data of types without a row in the table, where the style has a form for them; `false` for all
+    /// others and for data that are not what their type says, and then nothing is appended.
+    fn rare(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {
+        let _ = (out, record);
+        false
+    }
+
     /// Writes the whole data of types that this style writes like no other; `false` for all others, and then nothing
     /// is appended. Called for well-formed data only.
     fn special(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {
@@ -101,7 +110,11 @@ pub trait Style {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
-impl Style for Plain {}
+impl Style for Plain {
+    fn rare(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {
+        rare::write(self, out, record, false)
+    }
+}
 
 /// Appends the data of `record` as text; see the module for data that are not what their type says. An empty record
 /// of an UPDATE has no data and no text. Whether the text is the type's own form, and not octets.
@@ -110,8 +123,11 @@ pub fn write_data<S: Style + ?Sized>(style: &S, out: &mut Vec<u8>, record: &Reco
         return true;
     }
     let Some(parts) = rdata::parts(record.rtype, record.class) else {
-        style.generic(out, record.data());
-        return false;
+        let is_written = style.rare(out, record);
+        if !is_written {
+            style.generic(out, record.data());
+        }
+        return is_written;
     };
     if record.is_well_formed()
         && (style.special(out, record) || write_parts(style, out, record, parts))
@@ -236,6 +252,15 @@ pub fn bitmap_types(octets: &[u8]) -> impl Iterator<Item = u16> {
                 .filter(move |bit| octet & (0x80 >> bit) != 0)
                 .map(move |bit| base + ((index * 8 + bit) & 0xff))
         })
+    })
+}
+
+/// The numbers of the bits that are set, counted from the first octet's highest.
+pub(crate) fn bitmap_octets(octets: &[u8]) -> impl Iterator<Item = usize> {
+    octets.iter().enumerate().flat_map(|(index, octet)| {
+        (0..8usize)
+            .filter(move |bit| octet & (0x80 >> bit) != 0)
+            .map(move |bit| index * 8 + bit)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::dns::records::{Questions, Record, Records};
 use crate::dns::walk::{self, Walk};
 
 /// A question: what is asked about which name. In an UPDATE, the zone (RFC 2136, 2.3).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
     /// The name asked about, in the letter case of the message.
     pub name: Name<'a>,
@@ -40,7 +40,7 @@ impl<'a> Question<'a> {
 }
 
 /// A DNS message, borrowed. Made by one look at its header and first question.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DnsView<'a> {
     message: &'a [u8],
     header: Header,

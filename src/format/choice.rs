@@ -6,7 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dnstap::DecodeReason;
-use crate::format::{Entry, collector, dnstap_read, golang, json, ldns, quiet, raw};
+use crate::fields::nearest;
+use crate::format::{
+    Entry, Template, TemplateError, collector, dnstap_read, golang, json, ldns, pcap, quiet, raw,
+    table, vector,
+};
 
 /// Writes records in one format. One for each place that is written to, so that it may keep buffers.
 pub trait Line: Send {
@@ -15,7 +19,8 @@ pub trait Line: Send {
         let _ = out;
     }
 
-    /// Appends one record, whole, its line feed included where the format has lines.
+    /// Appends one record, whole, its line feed included where the format has lines. Nothing is appended for a record of
+    /// which the format has nothing to show (a packet capture, of one without a DNS message).
     ///
     /// # Errors
     /// Why the frame is no record of this format; nothing is appended then.
@@ -27,6 +32,28 @@ pub trait Line: Send {
 pub struct Settings {
     /// Times in UTC where the format would show them in the machine's time zone.
     pub utc: bool,
+    /// Names of the fields that are wanted, in order, in a format that takes some of them. Empty: the format's own choice.
+    pub fields: Vec<String>,
+}
+
+/// Why a text names no format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoFormat {
+    /// There is none of that name.
+    #[error("{}", unknown(.0))]
+    Unknown(String),
+    /// It is meant as a template, and is none.
+    #[error(transparent)]
+    Template(TemplateError),
+}
+
+fn unknown(name: &str) -> String {
+    let near = nearest(name, Format::names().iter().copied());
+    let meant = near.map_or_else(String::new, |name| format!("; did you mean {name}?"));
+    format!(
+        "there is no format \"{name}\"{meant} There are {}, and templates such as '{{qname}} {{qtype}}'",
+        Format::names().join(", ")
+    )
 }
 
 /// Why a format cannot be had.
@@ -60,6 +87,8 @@ pub struct Kind {
     pub shape: Shape,
     /// Whether [`Settings::utc`] makes a difference.
     pub has_local_times: bool,
+    /// Whether [`Settings::fields`] applies.
+    pub has_fields: bool,
     /// Makes the writer.
     pub make: fn(&Settings) -> Result<Box<dyn Line>, FormatError>,
 }
@@ -77,8 +106,12 @@ static KINDS: &[&Kind] = &[
     &collector::flat::KIND,
     &collector::flat::JOINED,
     &collector::line::KIND,
+    &vector::KIND,
+    &table::csv::KIND,
+    &table::tsv::KIND,
     &raw::HEX,
     &raw::BASE_64,
+    &pcap::KIND,
 ];
 
 /// Names of all formats, that of the frames themselves first.
@@ -95,6 +128,8 @@ pub enum Format {
     Fstrm,
     /// One of the formats with a name.
     Kind(&'static Kind),
+    /// A line of the user's own making.
+    Template(Template),
 }
 
 impl Format {
@@ -118,6 +153,7 @@ impl Format {
         match self {
             Self::Fstrm => "fstrm",
             Self::Kind(kind) => kind.name,
+            Self::Template(template) => template.as_str(),
         }
     }
 
@@ -126,6 +162,7 @@ impl Format {
         match self {
             Self::Fstrm => "fstrm",
             Self::Kind(kind) => kind.extension,
+            Self::Template(_) => quiet::KIND.extension,
         }
     }
 
@@ -134,6 +171,7 @@ impl Format {
         match self {
             Self::Fstrm => Shape::Fstrm,
             Self::Kind(kind) => kind.shape,
+            Self::Template(_) => Shape::Lines,
         }
     }
 
@@ -151,14 +189,34 @@ impl Format {
         matches!(self, Self::Kind(kind) if kind.has_local_times)
     }
 
+    /// Whether [`Settings::fields`] applies.
+    pub fn has_fields(&self) -> bool {
+        matches!(self, Self::Kind(kind) if kind.has_fields)
+    }
+
+    /// The names of the formats to which [`Settings::fields`] applies.
+    pub fn names_with_fields() -> String {
+        let kinds = Self::kinds().filter(|kind| kind.has_fields);
+        kinds.map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+    }
+
     /// The writer of records; `None` for the frames themselves.
     ///
     /// # Errors
     /// When the settings ask for what the format cannot do.
     pub fn line(&self, settings: &Settings) -> Result<Option<Box<dyn Line>>, FormatError> {
+        if !settings.fields.is_empty() && !self.has_fields() {
+            let why = match self {
+                Self::Template(_) => "a template names its fields itself".to_owned(),
+                _ => format!("{self} takes no choice of fields"),
+            };
+            let takes = Self::names_with_fields();
+            return Err(FormatError(format!("{why}; these formats do: {takes}")));
+        }
         match self {
             Self::Fstrm => Ok(None),
             Self::Kind(kind) => (kind.make)(settings).map(Some),
+            Self::Template(template) => Ok(Some(template.line())),
         }
     }
 }
@@ -178,25 +236,21 @@ impl fmt::Display for Format {
 }
 
 impl FromStr for Format {
-    type Err = FormatError;
+    type Err = NoFormat;
 
-    fn from_str(text: &str) -> Result<Self, FormatError> {
+    fn from_str(text: &str) -> Result<Self, NoFormat> {
         if text == "fstrm" {
             return Ok(Self::Fstrm);
         }
-        let named = |kind: &&&Kind| kind.name == text || kind.aliases.contains(&text);
-        if let Some(kind) = KINDS.iter().find(named) {
-            return Ok(Self::Kind(kind));
+        if Template::is_meant(text) {
+            let template = Template::parse(text).map_err(NoFormat::Template)?;
+            return Ok(Self::Template(template));
         }
-        let near = Self::names()
-            .iter()
-            .max_by(|a, b| strsim::jaro(text, a).total_cmp(&strsim::jaro(text, b)))
-            .filter(|name| strsim::jaro(text, name) > 0.6);
-        let meant = near.map_or_else(String::new, |name| format!("; did you mean {name}?"));
-        Err(FormatError(format!(
-            "there is no format \"{text}\"{meant} There are {}",
-            Self::names().join(", ")
-        )))
+        let named = |kind: &&&Kind| kind.name == text || kind.aliases.contains(&text);
+        match KINDS.iter().find(named) {
+            Some(kind) => Ok(Self::Kind(kind)),
+            None => Err(NoFormat::Unknown(text.to_owned())),
+        }
     }
 }
 
@@ -209,9 +263,11 @@ impl Serialize for Format {
 impl<'de> Deserialize<'de> for Format {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // The reader of the configuration finds the nearest name in this error.
-        text.parse()
-            .map_err(|_| serde::de::Error::unknown_variant(&text, Self::names()))
+        text.parse().map_err(|error| match error {
+            // The reader of the configuration finds the nearest name in this error.
+            NoFormat::Unknown(_) => serde::de::Error::unknown_variant(&text, Self::names()),
+            NoFormat::Template(error) => serde::de::Error::custom(error),
+        })
     }
 }
 
@@ -248,5 +304,62 @@ mod tests {
             error.contains("did you mean json?") && error.contains("text"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_text_with_braces_is_a_template_and_its_error_is_shown_as_it_is() {
+        let format: Format = "{qname} {qtype}".parse().unwrap();
+        assert_eq!(format.to_string(), "{qname} {qtype}");
+        assert_eq!(
+            (format.shape(), format.extension(), format.has_local_times()),
+            (Shape::Lines, "txt", false)
+        );
+        assert_ne!(format, "{qname}".parse().unwrap());
+        let read = |text: &str| toml::Value::from(text).try_into::<Format>();
+        assert_eq!(read("{qname} {qtype}").unwrap(), format);
+        let error = read("{qnam}").unwrap_err();
+        assert_eq!(
+            error.message(),
+            "there is no field \"qnam\"; did you mean qname?, at column 2 of the template"
+        );
+        let error = read("jsno").unwrap_err();
+        assert!(error.message().starts_with("unknown variant"), "{error}");
+    }
+
+    #[test]
+    fn fields_are_for_the_formats_that_take_a_choice() {
+        let chosen = |fields: &[&str]| Settings {
+            fields: fields.iter().map(|name| (*name).to_owned()).collect(),
+            ..Settings::default()
+        };
+        let error = |format: &str, fields: &[&str]| {
+            let format: Format = format.parse().unwrap();
+            let line = format.line(&chosen(fields));
+            line.err().map(|error| error.to_string())
+        };
+        for (format, wanted) in [
+            (
+                "json",
+                "json takes no choice of fields; these formats do: csv, tsv",
+            ),
+            (
+                "fstrm",
+                "fstrm takes no choice of fields; these formats do: csv, tsv",
+            ),
+            (
+                "{id}",
+                "a template names its fields itself; these formats do: csv, tsv",
+            ),
+        ] {
+            assert_eq!(error(format, &["qname"]).as_deref(), Some(wanted));
+            assert_eq!(error(format, &[]), None);
+        }
+        for format in ["csv", "tsv"] {
+            assert_eq!(error(format, &["qname", "tag.x"]), None);
+            assert_eq!(
+                error(format, &["qname", "qtipe"]).as_deref(),
+                Some("there is no field \"qtipe\"; did you mean qtype?")
+            );
+        }
     }
 }

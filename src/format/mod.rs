@@ -1,4 +1,5 @@
-//! Records as text: golang-dnstap's one-line form ([`quiet`]) and our JSON ([`json`]).
+//! Records as text: golang-dnstap's one-line form ([`quiet`]), our JSON ([`json`]), what other programs print, chosen fields
+//! as columns ([`table`]) or in a line of the user's own making ([`template`]).
 //!
 //! A writer appends one whole line to a buffer that its caller reuses, so that a record costs no allocation once
 //! the buffer has grown. It reads from the borrowed views only, and it takes any octets: what comes out is
@@ -17,15 +18,20 @@ mod fuzz;
 pub mod golang;
 pub mod json;
 pub mod ldns;
+pub mod pcap;
 pub mod quiet;
 pub mod raw;
+pub mod table;
+pub mod template;
+pub mod vector;
 
 use std::time::SystemTime;
 
 use crate::dnstap::{DecodeReason, DnstapView};
 
-pub use choice::{Format, FormatError, Kind, Line, Settings, Shape};
+pub use choice::{Format, FormatError, Kind, Line, NoFormat, Settings, Shape};
 pub use fuzz::fuzz_payload;
+pub use template::{Template, TemplateError};
 
 /// How a record came to us, as far as that is known.
 #[derive(Clone, Copy, Debug, Default)]

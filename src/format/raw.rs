@@ -22,6 +22,7 @@ pub static HEX: Kind = Kind {
     extension: "hex",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Raw(HEXLOWER))),
 };
 
@@ -33,6 +34,7 @@ pub static BASE_64: Kind = Kind {
     extension: "b64",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Raw(BASE64))),
 };
 

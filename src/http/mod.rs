@@ -19,8 +19,10 @@ use crate::pipeline::lane::Lane;
 use crate::pipeline::ledger::{Ledger, Snapshot};
 use crate::shutdown::{Phase, Signal};
 use crate::telemetry::{self, Telemetry};
+use crate::transport::tls::server::ServerTls;
 
 pub mod options;
+mod tls;
 
 /// Media type of the Prometheus text format.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -208,12 +210,28 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Serves until the process aborts: while it drains, the pages tell how it gets on.
-pub async fn serve(listener: TcpListener, pages: Pages, mut signal: Signal) {
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    pages: Pages,
+    mut signal: Signal,
+) {
     let stop = async move { signal.reached(Phase::Aborting).await };
-    if let Err(error) = axum::serve(listener, router(pages))
-        .with_graceful_shutdown(stop)
-        .await
-    {
+    let app = router(pages);
+    let served = match tls {
+        None => {
+            axum::serve(listener, app)
+                .with_graceful_shutdown(stop)
+                .await
+        }
+        Some(tls) => {
+            let listener = tls::TlsListener::new(listener, tls);
+            axum::serve(listener, app)
+                .with_graceful_shutdown(stop)
+                .await
+        }
+    };
+    if let Err(error) = served {
         tracing::error!(%error, "the HTTP server ended");
     }
 }

@@ -1,9 +1,15 @@
 //! Settings of the HTTP server.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::transport::tls::TlsVersion;
+use crate::transport::tls::rules::Rules;
+use crate::transport::tls::server::{ClientCertificates, ServerFiles};
+use crate::units::Span;
 
 /// The `[http]` table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +21,32 @@ pub struct HttpOptions {
     /// unless set otherwise.
     #[serde(deserialize_with = "socket_addr")]
     pub address: SocketAddr,
+    /// Certificate chain in PEM, the server's own first. Empty: HTTP without TLS.
+    pub tls_cert: PathBuf,
+    /// Its private key in PEM.
+    pub tls_key: PathBuf,
+    /// Whether clients show certificates.
+    pub tls_client: ClientCertificates,
+    /// Authorities of clients' certificates in PEM.
+    pub tls_client_ca: PathBuf,
+    /// Oldest version of TLS that is spoken.
+    pub tls_min_version: TlsVersion,
+    /// How often to see whether certificate, key or authorities have changed. Off: on SIGHUP alone.
+    pub tls_reload: Span,
+}
+
+impl HttpOptions {
+    /// What TLS is made from, where there is a certificate.
+    pub fn tls(&self) -> Option<ServerFiles> {
+        (!self.tls_cert.as_os_str().is_empty()).then(|| ServerFiles {
+            cert: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            client_ca: self.tls_client_ca.clone(),
+            client: self.tls_client,
+            rules: Rules::default(),
+            min_version: self.tls_min_version,
+        })
+    }
 }
 
 impl Default for HttpOptions {
@@ -22,6 +54,12 @@ impl Default for HttpOptions {
         Self {
             enabled: true,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9954)),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            tls_client: ClientCertificates::Off,
+            tls_client_ca: PathBuf::new(),
+            tls_min_version: TlsVersion::V12,
+            tls_reload: Span::secs(30),
         }
     }
 }

@@ -466,6 +466,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
                 _ => self.outbox.clear(),
             }
         }
+        // TLS may still hold some of it.
+        let _ = with_deadline(self.io.flush(), deadline).await;
         Ok(())
     }
 

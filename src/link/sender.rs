@@ -13,6 +13,7 @@
 use std::io;
 use std::io::IoSlice;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -35,7 +36,9 @@ use crate::fstrm::Sender as Machine;
 use crate::fstrm::SenderAction;
 use crate::link::outbox::{Outbox, SLICES_MAX};
 use crate::transport::Stream;
-use crate::transport::dial;
+use crate::transport::dial_with;
+use crate::transport::tls::client::ClientTls;
+use crate::transport::tls::{Fault, fault_of};
 use crate::units::Endpoint;
 
 /// A receiver sends control frames alone; two of the longest fit.
@@ -92,12 +95,14 @@ pub enum Failure {
     Closed,
     /// No byte was taken in time.
     WriteTimeout,
+    /// TLS failed.
+    Tls(Fault),
     /// Any other error of the socket.
     Other,
 }
 
 impl Failure {
-    /// Every reason.
+    /// Every reason but those of TLS, which are [`Fault::ALL`].
     pub const ALL: [Self; 9] = [
         Self::Refused,
         Self::Unreachable,
@@ -121,11 +126,15 @@ impl Failure {
             Self::Reset => "reset",
             Self::Closed => "closed",
             Self::WriteTimeout => "write_timeout",
+            Self::Tls(fault) => fault.as_str(),
             Self::Other => "other",
         }
     }
 
     fn of_stream(error: &io::Error) -> Self {
+        if let Some(fault) = fault_of(error) {
+            return Self::Tls(fault);
+        }
         match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => {
                 Self::Closed
@@ -140,6 +149,9 @@ impl Failure {
 
     /// The reason of a connection that could not be made.
     pub fn of_dial(error: &io::Error) -> Self {
+        if let Some(fault) = fault_of(error) {
+            return Self::Tls(fault);
+        }
         match error.kind() {
             // A Unix listener whose backlog is full says EAGAIN at once.
             io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock => Self::Refused,
@@ -215,10 +227,11 @@ impl Sender<Stream> {
     /// [`SendError`]: not connected, or as [`Sender::start`].
     pub async fn dial(
         to: &Endpoint,
+        tls: Option<&Arc<ClientTls>>,
         connect_timeout: Duration,
         options: SenderOptions,
     ) -> Result<Self, SendError> {
-        let io = dial(to, connect_timeout)
+        let io = dial_with(to, tls, connect_timeout)
             .await
             .map_err(|e| SendError::new(Failure::of_dial(&e), e.to_string()))?;
         Self::start(io, options).await

@@ -13,11 +13,12 @@ pub struct Config {
     /// yamux gives without asking.
     pub stream_window: u32,
     /// What all streams together may hold or have been granted. Every open stream takes [`INITIAL_WINDOW`] of it; larger
-    /// windows are granted from what is left.
+    /// windows, and read buffers that payload stays in (as a whole, wherever it is), take what is left, up to half of it all.
+    /// Beside it a session takes one read buffer and twice the write budget.
     pub receive_cap: u64,
     /// The largest buffer that is read into.
     pub read_buffer: usize,
-    /// Data that may wait for the connection, all streams together.
+    /// Data that may wait for the connection, all streams together; as much again may be on its way.
     pub write_budget: usize,
     /// Silence after which the peer is pinged; `None` never asks.
     pub keepalive_interval: Option<Duration>,
@@ -25,9 +26,9 @@ pub struct Config {
     pub keepalive_timeout: Duration,
     /// A session without streams and reservations for so long ends.
     pub idle_timeout: Option<Duration>,
-    /// A write that makes no progress for so long fails.
+    /// A write to a stream that makes no progress for so long fails, and a connection that takes nothing for so long ends.
     pub write_timeout: Option<Duration>,
-    /// How long closing waits for what is queued, and an abandoned stream for the peer's end.
+    /// How long closing waits until what is queued is written and the peer has closed in turn.
     pub close_timeout: Duration,
     /// Streams that may be open at once, counted apart for those opened here and those of the peer.
     pub max_streams: usize,

@@ -1,8 +1,6 @@
 //! Entry for fuzzing: whatever a peer sends.
 
-use bytes::BytesMut;
-
-use super::{Config, Core, Received, Role};
+use super::{Config, Core, ReadBuffer, Received, Role};
 
 /// Feeds octets to a session as its peer would, in pieces whose lengths follow from the octets, and checks that the session
 /// stays within its configuration. The first octet decides how much is read back.
@@ -30,12 +28,12 @@ pub fn fuzz_wire(octets: &[u8]) {
     if how & 2 != 0 {
         let _ = core.open(false);
     }
-    let mut buf = BytesMut::new();
+    let mut buf = ReadBuffer::default();
     let mut held = Vec::new();
     while let Some(&first) = rest.first() {
         let (piece, after) = rest.split_at(rest.len().min(1 + usize::from(first) * 7));
         rest = after;
-        buf.extend_from_slice(piece);
+        buf.extend(piece);
         core.receive(&mut buf);
         if how & 4 != 0 {
             held.extend(core.accept());

@@ -26,22 +26,27 @@
 //! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod buffer;
 mod config;
+mod core;
 mod driver;
 pub mod frame;
 mod fuzz;
-mod handle;
 mod outgoing;
 mod reason;
 mod session;
+mod shared;
+mod stall;
 mod stream;
 
+pub use self::core::{Core, Event, Received, Role, Status};
+pub use buffer::ReadBuffer;
 pub use config::Config;
 pub use fuzz::fuzz_wire;
-pub use handle::{MuxStream, Reservation, Session};
 pub use outgoing::{Batch, Segment};
 pub use reason::{CloseReason, OpenError, StreamError};
-pub use session::{Core, Event, Received, Role, Status};
+pub use session::{Reservation, Session};
+pub use stream::MuxStream;
 
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,20 @@ impl Batch {
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
+
+    /// Puts control frames in at the next end of a frame, which is here where `at_boundary`.
+    pub(super) fn insert_control(&mut self, octets: Bytes, at_boundary: bool) {
+        let at = match self.segments.iter().position(|s| s.ends_frame) {
+            _ if at_boundary => 0,
+            Some(end) => end + 1,
+            None => self.segments.len(),
+        };
+        let segment = Segment {
+            octets,
+            ends_frame: true,
+        };
+        self.segments.insert(at, segment);
+    }
 }
 
 /// The queue.

@@ -56,6 +56,9 @@ pub enum CloseReason {
     /// Nothing came, not even an answer to a ping: a half-open connection.
     #[error("the peer is silent: no answer to a keepalive ping")]
     KeepaliveTimeout,
+    /// The connection took nothing for the write timeout.
+    #[error("the connection takes nothing: no progress for the write timeout")]
+    WriteTimeout,
     /// No stream was open for as long as the configuration allows.
     #[error("no stream for the idle timeout")]
     IdleTimeout,
@@ -86,9 +89,18 @@ impl CloseReason {
             Self::StreamFlood(_) => "stream_flood",
             Self::ControlFlood(_) => "control_flood",
             Self::KeepaliveTimeout => "keepalive_timeout",
+            Self::WriteTimeout => "write_timeout",
             Self::IdleTimeout => "idle_timeout",
             Self::Io { .. } => "io",
         }
+    }
+
+    /// Whether the peer may still be there to read what is written.
+    pub(super) const fn leaves_a_peer(&self) -> bool {
+        !matches!(
+            self,
+            Self::KeepaliveTimeout | Self::WriteTimeout | Self::Io { .. }
+        )
     }
 
     /// Code of the go-away frame that tells the peer.
@@ -139,7 +151,9 @@ impl From<StreamError> for io::Error {
             StreamError::Reset(_) => io::ErrorKind::ConnectionReset,
             StreamError::Closed => io::ErrorKind::BrokenPipe,
             StreamError::WriteTimeout => io::ErrorKind::TimedOut,
-            StreamError::Session(CloseReason::KeepaliveTimeout) => io::ErrorKind::TimedOut,
+            StreamError::Session(CloseReason::KeepaliveTimeout | CloseReason::WriteTimeout) => {
+                io::ErrorKind::TimedOut
+            }
             StreamError::Session(_) => io::ErrorKind::ConnectionAborted,
         };
         Self::new(kind, e)

@@ -1,132 +1,204 @@
-//! The state of one stream, in both directions.
+//! Streams, as users hold them.
 
-use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-use super::frame::INITIAL_WINDOW;
-use super::reason::StreamError;
+use super::session::Session;
+use super::shared::Inner;
+use super::stall::Stall;
+use super::{Core, StreamError};
 
-/// Pieces of payload shorter than this are copied together, so that they don't pin the buffer they were read into.
-const COPIED: usize = 16 * 1024;
-
-/// One stream.
-#[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) local: bool,
-    /// The peer has accepted it (opened here), or we have (opened there).
-    pub(super) acked: bool,
-    pub(super) send_credit: u32,
-    /// Our end (FIN) is queued.
-    pub(super) finished: bool,
-    /// Our end has gone to the connection.
-    pub(super) end_written: bool,
-    /// The peer's end has come.
-    pub(super) peer_finished: bool,
-    /// Over at once, for this reason.
-    pub(super) broken: Option<StreamError>,
-    /// Somebody at this end holds it (or may yet accept it).
-    pub(super) held: bool,
-    /// Counted among open streams.
-    pub(super) counted: bool,
-    /// In the line of streams that wait for the write budget.
-    pub(super) waiting: bool,
-    /// It has the turn to write beyond those who wait.
-    pub(super) turn: bool,
-    /// Sweeps since nobody holds it.
-    pub(super) age: u8,
-    pub(super) window: u32,
-    /// What the peer may still send.
-    pub(super) credit: u32,
-    pub(super) buffered: u32,
-    chunks: VecDeque<Bytes>,
-    tail: BytesMut,
+/// A stream. Dropping it ends it after what was written; [`reset`](Self::reset) ends it at once.
+pub struct MuxStream {
+    session: Session,
+    id: u32,
+    local: bool,
+    reading: Bytes,
+    stall: Stall,
 }
 
-impl Stream {
-    pub(super) fn new(local: bool, window: u32) -> Self {
+impl fmt::Debug for MuxStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MuxStream").field("id", &self.id).finish()
+    }
+}
+
+impl MuxStream {
+    pub(super) fn new(session: Session, id: u32, local: bool) -> Self {
         Self {
+            session,
+            id,
             local,
-            acked: false,
-            send_credit: INITIAL_WINDOW,
-            finished: false,
-            end_written: false,
-            peer_finished: false,
-            broken: None,
-            held: true,
-            counted: true,
-            waiting: false,
-            turn: false,
-            age: 0,
-            window,
-            credit: INITIAL_WINDOW,
-            buffered: 0,
-            chunks: VecDeque::new(),
-            tail: BytesMut::new(),
+            reading: Bytes::new(),
+            stall: Stall::default(),
         }
     }
 
-    /// What it takes of the session's receive cap.
-    pub(super) fn promised(&self) -> u64 {
-        let held = u64::from(self.buffered);
-        if self.counted {
-            (held + u64::from(self.credit)).max(u64::from(INITIAL_WINDOW))
-        } else {
-            held
+    /// Its identifier on the wire.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Whether the peer opened it.
+    #[must_use]
+    pub const fn is_remote(&self) -> bool {
+        !self.local
+    }
+
+    /// Its session.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Sets how much the peer may send before it is read, in octets.
+    pub fn set_receive_window(&self, window: u32) {
+        self.with(|inner, id| inner.core.set_receive_window(id, window));
+    }
+
+    /// Ends it in both directions at once.
+    pub fn reset(self, code: u32) {
+        self.with(|inner, id| inner.core.reset(id, code));
+    }
+
+    /// Ends this direction, after what was written.
+    pub fn finish(&self) {
+        self.with(|inner, id| inner.core.finish(id));
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Inner, u32) -> T) -> T {
+        self.session.shared().with(|inner| work(inner, self.id))
+    }
+
+    fn poll_recv(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, StreamError>> {
+        if !self.reading.is_empty() {
+            return Poll::Ready(Ok(Some(std::mem::take(&mut self.reading))));
         }
+        self.session.shared().poll_recv(self.id, cx)
     }
 
-    /// Whether neither direction can carry more.
-    pub(super) const fn is_over(&self) -> bool {
-        self.broken.is_some() || (self.end_written && self.peer_finished)
+    /// The next octets without copying; `None` at the peer's end. Safe to cancel.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamError`], after all that came before it.
+    pub async fn recv(&mut self) -> Result<Option<Bytes>, StreamError> {
+        poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Takes payload that the credit covers.
-    pub(super) fn push(&mut self, payload: Bytes) {
-        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        self.buffered = self.buffered.saturating_add(length);
-        if payload.len() < COPIED {
-            self.tail.extend_from_slice(&payload);
-        } else {
-            if !self.tail.is_empty() {
-                self.chunks.push_back(self.tail.split().freeze());
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        send: impl FnOnce(&mut Core, u32) -> Result<usize, StreamError>,
+    ) -> Poll<Result<usize, StreamError>> {
+        let shared = self.session.shared();
+        let sent = shared.poll_send(self.id, cx, send);
+        if sent.is_ready() {
+            self.stall.clear();
+        } else if let Some(timeout) = shared.config.write_timeout {
+            ready!(self.stall.poll(cx, timeout));
+            return Poll::Ready(Err(StreamError::WriteTimeout));
+        }
+        sent
+    }
+
+    /// Queues `data` without copying. Safe to cancel: what has been queued is gone from `data`, also after an error.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamError`].
+    pub async fn send(&mut self, data: &mut Bytes) -> Result<(), StreamError> {
+        self.stall.clear();
+        while !data.is_empty() {
+            poll_fn(|cx| self.poll_send(cx, |core, id| core.send(id, data))).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes all that comes to `to` and gives its length in octets. Safe to cancel: what `to` has not taken comes next.
+    ///
+    /// # Errors
+    ///
+    /// Those of the stream and those of the writer.
+    pub async fn copy_to<W: AsyncWrite + Unpin>(&mut self, to: &mut W) -> io::Result<u64> {
+        let mut copied = 0;
+        loop {
+            if self.reading.is_empty() {
+                match self.recv().await? {
+                    Some(octets) => self.reading = octets,
+                    None => break,
+                }
             }
-            self.chunks.push_back(payload);
+            let n = to.write(&self.reading).await?;
+            if n == 0 && !self.reading.is_empty() {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.reading.advance(n);
+            copied += n as u64;
         }
+        to.flush().await?;
+        Ok(copied)
+    }
+}
+
+impl Drop for MuxStream {
+    fn drop(&mut self) {
+        self.session.shared().release(self.id);
+    }
+}
+
+impl AsyncRead for MuxStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if buf.remaining() > 0
+            && let Some(mut octets) = ready!(this.poll_recv(cx))?
+        {
+            let n = octets.len().min(buf.remaining());
+            if let Some(part) = octets.get(..n) {
+                buf.put_slice(part);
+            }
+            octets.advance(n);
+            this.reading = octets;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for MuxStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let sent = ready!(
+            self.get_mut()
+                .poll_send(cx, |core, id| core.send_slice(id, data))
+        );
+        Poll::Ready(sent.map_err(io::Error::from))
     }
 
-    /// The next octets in order, at most `max`.
-    pub(super) fn pop(&mut self, max: usize) -> Option<Bytes> {
-        let chunk = match self.chunks.front_mut() {
-            Some(front) if front.len() > max => front.split_to(max),
-            Some(_) => self.chunks.pop_front()?,
-            None if self.tail.is_empty() => return None,
-            None if self.tail.len() > max => self.tail.split_to(max).freeze(),
-            None => std::mem::take(&mut self.tail).freeze(),
-        };
-        self.buffered = self
-            .buffered
-            .saturating_sub(u32::try_from(chunk.len()).unwrap_or(u32::MAX));
-        Some(chunk)
+    /// Nothing waits for this: the writer task writes what is queued at once.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    /// Forgets what came and was not read.
-    pub(super) fn forget(&mut self) {
-        self.chunks = VecDeque::new();
-        self.tail = BytesMut::new();
-        self.buffered = 0;
-    }
-
-    /// The increment that is due: a quarter of the window or more has been read; `room` is what the session has left beyond
-    /// the initial window of every stream.
-    pub(super) fn grant_due(&self, room: u64) -> Option<u32> {
-        let used = self.buffered.saturating_add(self.credit);
-        let due = self.window.saturating_sub(used);
-        let due = if due < self.window / 4 { 0 } else { due };
-        let base = INITIAL_WINDOW.saturating_sub(used);
-        let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let grant = due.min(base.saturating_add(room));
-        // Where the cap leaves the initial window only, a quarter of that.
-        (grant >= (INITIAL_WINDOW / 4).min(self.window / 4) && grant > 0).then_some(grant)
+    /// The half-close.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.finish();
+        Poll::Ready(Ok(()))
     }
 }

@@ -44,6 +44,7 @@ use crate::pipeline::ledger::Ledger;
 use crate::pipeline::queue::{Policy, Queue, QueueLimits};
 use crate::shutdown::Signal;
 use crate::telemetry::Telemetry;
+use crate::transport::tls::client::ClientTls;
 use crate::units::Endpoint;
 
 pub mod container;
@@ -354,6 +355,7 @@ fn seed() -> u64 {
 fn forward_options(o: &DnstapOptions) -> ForwardOptions {
     ForwardOptions {
         to: o.to.clone(),
+        tls: o.tls().map(|files| Arc::new(ClientTls::new(files))),
         sender: SenderOptions {
             dialect: match o.mode {
                 ForwardMode::Bidirectional => Dialect::Bidirectional,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Format, Settings};
+use crate::transport::tls::TlsVersion;
+use crate::transport::tls::client::ClientFiles;
 use crate::units::{ByteSize, Endpoint, Span};
 
 /// One `[[output]]`: what every output has, and the settings of its `type`.
@@ -124,6 +126,8 @@ pub enum SendCompression {
 pub struct StdoutOptions {
     /// How frames are written.
     pub format: Format,
+    /// Names of the fields that are written, in order, in the formats that take a choice. Empty: the format's own choice.
+    pub fields: Vec<String>,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
 }
@@ -131,7 +135,10 @@ pub struct StdoutOptions {
 impl StdoutOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings { utc: self.utc }
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
     }
 }
 
@@ -139,6 +146,7 @@ impl Default for StdoutOptions {
     fn default() -> Self {
         Self {
             format: Format::TEXT,
+            fields: Vec::new(),
             utc: false,
         }
     }
@@ -162,6 +170,8 @@ pub struct FileOptions {
     pub keep_files: u32,
     /// Compression of a file once it is closed.
     pub compress: SendCompression,
+    /// Names of the fields that are written, in order, in the formats that take a choice. Empty: the format's own choice.
+    pub fields: Vec<String>,
     /// Times in UTC in the formats that show local time; else in the machine's time zone.
     pub utc: bool,
     /// Wait for the disk (`fsync`) when a file is closed, before it gets its final name, and before frames are acknowledged
@@ -172,7 +182,10 @@ pub struct FileOptions {
 impl FileOptions {
     /// What is set about the format.
     pub fn settings(&self) -> Settings {
-        Settings { utc: self.utc }
+        Settings {
+            utc: self.utc,
+            fields: self.fields.clone(),
+        }
     }
 }
 
@@ -186,6 +199,7 @@ impl Default for FileOptions {
             rotate_time: Span::secs(3600),
             keep_files: 48,
             compress: SendCompression::Zstd,
+            fields: Vec::new(),
             utc: false,
             sync: false,
         }
@@ -229,11 +243,32 @@ pub struct DnstapOptions {
     pub write_timeout: Span,
     /// Time to wait for FINISH after STOP.
     pub finish_timeout: Span,
+    /// Authorities of the collector's certificate, in PEM (TLS). Empty: those that the machine trusts.
+    pub tls_ca: PathBuf,
+    /// Name that the collector's certificate must have (TLS). Empty: the host in `to`.
+    pub tls_server_name: String,
+    /// Certificate chain to show, in PEM (TLS). Empty: none.
+    pub tls_cert: PathBuf,
+    /// Its private key, in PEM (TLS).
+    pub tls_key: PathBuf,
+    /// Oldest version of TLS that is spoken.
+    pub tls_min_version: TlsVersion,
 }
 
 impl DnstapOptions {
     /// Keys that a file must give, since no default can be right.
     pub const REQUIRED: &'static [&'static str] = &["to"];
+
+    /// What TLS is made from, where `to` asks for it.
+    pub fn tls(&self) -> Option<ClientFiles> {
+        matches!(self.to, Endpoint::Tls { .. }).then(|| ClientFiles {
+            ca: self.tls_ca.clone(),
+            server_name: self.tls_server_name.clone(),
+            cert: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            min_version: self.tls_min_version,
+        })
+    }
 }
 
 impl Default for DnstapOptions {
@@ -249,6 +284,11 @@ impl Default for DnstapOptions {
             handshake_timeout: Span::secs(5),
             write_timeout: Span::secs(30),
             finish_timeout: Span::secs(2),
+            tls_ca: PathBuf::new(),
+            tls_server_name: String::new(),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            tls_min_version: TlsVersion::V12,
         }
     }
 }

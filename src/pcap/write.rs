@@ -1,16 +1,16 @@
 //! Writes DNS messages as packets in a classic pcap file, in nanoseconds, with valid checksums.
 //!
 //! The writer appends octets to a vector and does no I/O: the caller writes the vector out and clears it when it likes.
-//! A message over TCP becomes one segment or more; before a stream's first, a SYN is written so that readers know where
-//! its messages begin. Nothing is fragmented: an IP packet can be as long as its length field says.
+//! It keeps no streams and allocates nothing but in that vector. Each message over TCP is a connection of its own: a SYN
+//! from either side, the message in one segment or more, and sequence numbers that no connection shortly before had. So
+//! a reader finds each message whatever was written before it, to this file or another one.
+//! Nothing is fragmented: an IP packet can be as long as its length field says.
 
 use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
-use super::aged::Aged;
 use super::message::DnsTransport;
-use super::stream::StreamKey;
 
 /// How a packet begins in the file written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,25 +40,54 @@ pub enum WriteError {
 
 /// Octets of stream in one TCP segment at most: well within an IPv4 packet.
 const SEGMENT_LEN: usize = 32 * 1024;
-/// Streams whose position is remembered; a forgotten one begins again with a SYN.
-const STREAMS_MAX: usize = 4096;
+/// From one connection's first sequence number to the next one's: more than a message and its length take.
+const SEQUENCE_STEP: u32 = 128 * 1024;
 const SNAP_LEN: u32 = 256 * 1024;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
 const PUSH_ACK: u8 = 0x18;
 
 /// Turns DNS messages into packet records.
+#[derive(Clone, Debug)]
 pub struct Writer {
     link: WriteLink,
-    /// Next sequence number of each stream.
-    streams: Aged<StreamKey, u32>,
+    /// First sequence number of the next connection. The first of all follows from its time, so that files put together
+    /// differ.
+    sequence: Option<u32>,
+}
+
+/// What every segment of a message has in common.
+#[derive(Clone, Copy)]
+struct Flow {
+    time_ns: u64,
+    src: SocketAddr,
+    dst: SocketAddr,
+}
+
+impl Flow {
+    const fn reversed(self) -> Self {
+        Self {
+            time_ns: self.time_ns,
+            src: self.dst,
+            dst: self.src,
+        }
+    }
 }
 
 impl Writer {
-    /// A writer, and the octets of the file header appended to `out`.
-    pub fn new(link: WriteLink, out: &mut Vec<u8>) -> Self {
-        let link_number: u32 = match link {
+    /// A writer of packets that begin as `link` says.
+    pub const fn new(link: WriteLink) -> Self {
+        Self {
+            link,
+            sequence: None,
+        }
+    }
+
+    /// Appends what stands once at the beginning of the file: 24 octets, the same for every writer with this link.
+    pub fn header(&self, out: &mut Vec<u8>) {
+        let link_number: u32 = match self.link {
             WriteLink::Raw => 101,
             WriteLink::Ethernet => 1,
         };
@@ -68,10 +97,6 @@ impl Writer {
         out.extend_from_slice(&[0; 8]);
         out.extend_from_slice(&SNAP_LEN.to_le_bytes());
         out.extend_from_slice(&link_number.to_le_bytes());
-        Self {
-            link,
-            streams: Aged::new(STREAMS_MAX),
-        }
     }
 
     /// Appends the packets of one DNS message. `time_ns` counts nanoseconds since the start of 1970; the format ends in
@@ -103,24 +128,17 @@ impl Writer {
             });
         }
         match transport {
-            DnsTransport::Udp => self.udp(time_ns, src, dst, message, out),
-            DnsTransport::Tcp => self.tcp(time_ns, src, dst, message, out),
+            DnsTransport::Udp => self.udp(Flow { time_ns, src, dst }, message, out),
+            DnsTransport::Tcp => self.tcp(Flow { time_ns, src, dst }, message, out),
         }
         Ok(())
     }
 
-    fn udp(
-        &self,
-        time_ns: u64,
-        src: SocketAddr,
-        dst: SocketAddr,
-        message: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    fn udp(&self, flow: Flow, message: &[u8], out: &mut Vec<u8>) {
         let len = len16(8 + message.len());
-        self.packet(time_ns, src.ip(), dst.ip(), UDP, out, |packet| {
-            packet.extend_from_slice(&src.port().to_be_bytes());
-            packet.extend_from_slice(&dst.port().to_be_bytes());
+        self.packet(flow, UDP, out, |packet| {
+            packet.extend_from_slice(&flow.src.port().to_be_bytes());
+            packet.extend_from_slice(&flow.dst.port().to_be_bytes());
             packet.extend_from_slice(&len.to_be_bytes());
             packet.extend_from_slice(&[0, 0]);
             packet.extend_from_slice(message);
@@ -128,58 +146,46 @@ impl Writer {
         });
     }
 
-    fn tcp(
-        &mut self,
-        time_ns: u64,
-        src: SocketAddr,
-        dst: SocketAddr,
-        message: &[u8],
-        out: &mut Vec<u8>,
-    ) {
-        let key = StreamKey { src, dst };
-        let mut seq = match self.streams.find(&key) {
-            Some(seq) => *seq,
-            None => {
-                if self.streams.is_full() {
-                    self.streams.pop_oldest();
-                }
-                self.segment(time_ns, src, dst, (0, 0), SYN, &[], out);
-                1
-            }
-        };
-        let ack = self
-            .streams
-            .find(&StreamKey { src: dst, dst: src })
-            .map_or(1, |seq| *seq);
-        let mut stream = Vec::with_capacity(2 + message.len());
-        stream.extend_from_slice(&len16(message.len()).to_be_bytes());
-        stream.extend_from_slice(message);
-        for octets in stream.chunks(SEGMENT_LEN) {
-            self.segment(time_ns, src, dst, (seq, ack), PUSH_ACK, octets, out);
+    fn tcp(&mut self, flow: Flow, message: &[u8], out: &mut Vec<u8>) {
+        // The low 32 bits of a time differ enough.
+        let sequence = self.sequence.unwrap_or(flow.time_ns as u32);
+        self.sequence = Some(sequence.wrapping_add(SEQUENCE_STEP));
+        // Half the numbers away, so that the two sides are never taken for each other.
+        let (mut seq, ack) = (sequence, sequence ^ 0x8000_0000);
+        self.segment(flow, (seq, 0), SYN, &[&[]], out);
+        seq = seq.wrapping_add(1);
+        self.segment(flow.reversed(), (ack, seq), SYN_ACK, &[&[]], out);
+        let ack = ack.wrapping_add(1);
+        let (first, rest) = message
+            .split_at_checked(SEGMENT_LEN)
+            .unwrap_or((message, &[]));
+        let len = len16(message.len()).to_be_bytes();
+        self.segment(flow, (seq, ack), PUSH_ACK, &[&len, first], out);
+        seq = seq.wrapping_add(2 + u32::from(len16(first.len())));
+        for octets in rest.chunks(SEGMENT_LEN) {
+            self.segment(flow, (seq, ack), PUSH_ACK, &[octets], out);
             seq = seq.wrapping_add(u32::from(len16(octets.len())));
         }
-        self.streams.insert(key, seq, time_ns);
     }
 
-    #[allow(clippy::too_many_arguments, reason = "these are the header's fields")]
     fn segment(
         &self,
-        time_ns: u64,
-        src: SocketAddr,
-        dst: SocketAddr,
+        flow: Flow,
         (seq, ack): (u32, u32),
         flags: u8,
-        octets: &[u8],
+        parts: &[&[u8]],
         out: &mut Vec<u8>,
     ) {
-        self.packet(time_ns, src.ip(), dst.ip(), TCP, out, |packet| {
-            packet.extend_from_slice(&src.port().to_be_bytes());
-            packet.extend_from_slice(&dst.port().to_be_bytes());
+        self.packet(flow, TCP, out, |packet| {
+            packet.extend_from_slice(&flow.src.port().to_be_bytes());
+            packet.extend_from_slice(&flow.dst.port().to_be_bytes());
             packet.extend_from_slice(&seq.to_be_bytes());
             packet.extend_from_slice(&ack.to_be_bytes());
             // A header of five words, the flags, the largest window; checksum and urgent pointer 0.
             packet.extend_from_slice(&[0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-            packet.extend_from_slice(octets);
+            for octets in parts {
+                packet.extend_from_slice(octets);
+            }
             16
         });
     }
@@ -188,13 +194,12 @@ impl Writer {
     /// is.
     fn packet(
         &self,
-        time_ns: u64,
-        src: IpAddr,
-        dst: IpAddr,
+        flow: Flow,
         protocol: u8,
         out: &mut Vec<u8>,
         write_transport: impl FnOnce(&mut Vec<u8>) -> usize,
     ) {
+        let (src, dst) = (flow.src.ip(), flow.dst.ip());
         let record = out.len();
         out.extend_from_slice(&[0; 16]);
         let packet = out.len();
@@ -220,8 +225,8 @@ impl Writer {
             checksum => checksum,
         };
         patch(out, checksum_at, &checksum.to_be_bytes());
-        let seconds = u32::try_from(time_ns / 1_000_000_000).unwrap_or(u32::MAX);
-        let fraction = u32::try_from(time_ns % 1_000_000_000).unwrap_or(0);
+        let seconds = u32::try_from(flow.time_ns / 1_000_000_000).unwrap_or(u32::MAX);
+        let fraction = u32::try_from(flow.time_ns % 1_000_000_000).unwrap_or(0);
         let len = u32::try_from(out.len() - packet).unwrap_or(u32::MAX);
         for (at, field) in [seconds, fraction, len, len].into_iter().enumerate() {
             patch(out, record + 4 * at, &field.to_le_bytes());

@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use metrics::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::dnstap::DnstapView;
@@ -22,6 +23,7 @@ use crate::pipeline::fan::Fan;
 use crate::pipeline::ledger::{Arrival, Ledger};
 use crate::pipeline::stage::{Chain, Kept};
 use crate::shutdown::{Phase, Signal};
+use crate::transport::rate::PeerRate;
 
 /// While we stop: a TCP sender that has been silent this long has nothing more on the way.
 const QUIET_BEFORE_CLOSE: Duration = Duration::from_millis(100);
@@ -141,6 +143,14 @@ pub struct Shared {
     pub duplicates: Duplicates,
 }
 
+/// How fast a peer may send: over it the connection is not read from until the peer has made up for it.
+pub struct Pace {
+    /// What its connections share.
+    pub rate: Arc<PeerRate>,
+    /// Counts the pauses.
+    pub waits: Counter,
+}
+
 /// One connection on its way through the pipeline.
 pub struct Intake<S, G> {
     link: Option<Link<S>>,
@@ -148,6 +158,7 @@ pub struct Intake<S, G> {
     guard: Option<G>,
     chain: Chain,
     fan: Fan,
+    pace: Option<Pace>,
     shared: Arc<Shared>,
     origin: Arc<Origin>,
     arrival: Arrival,
@@ -180,6 +191,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             guard: Some(guard),
             chain,
             fan,
+            pace: None,
             shared,
             origin,
             arrival: Arrival::default(),
@@ -190,6 +202,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             ignored: 0,
             dropped: 0,
         }
+    }
+
+    /// The same connection, read no faster than its peer may send.
+    #[must_use]
+    pub fn paced(mut self, pace: Option<Pace>) -> Self {
+        self.pace = pace;
+        self
     }
 
     /// Runs until the stream has ended and everything of it has been handed over, or given up and counted. `refuse_more`
@@ -230,6 +249,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
             if self.account.as_ref().is_some_and(Account::is_lost) {
                 return (REASON_NOT_TAKEN, None);
             }
+            let pause = self
+                .pace
+                .as_ref()
+                .and_then(|p| p.rate.pause(Instant::now()));
+            if let (Some(pace), Some(_)) = (&self.pace, pause) {
+                pace.waits.increment(1);
+            }
+            let may_read = may_read && pause.is_none();
             let Some(link) = &mut self.link else {
                 return (REASON_SHUTDOWN, None);
             };
@@ -238,6 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
                 () = signal.reached(Phase::Draining) => return (REASON_SHUTDOWN, None),
                 () = self.fan.room(), if waiting => None,
                 () = changed(self.account.as_ref()) => None,
+                () = rest(pause), if pause.is_some() => None,
                 event = link.next(), if may_read => Some(event),
             };
             if waiting {
@@ -452,6 +480,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, G> Intake<S, G> {
         self.frames += arrival.received;
         self.dropped += arrival.dropped.iter().map(|d| d.1).sum::<u64>();
         self.bytes += arrival.bytes;
+        if let Some(pace) = &self.pace {
+            pace.rate
+                .spend(arrival.received, arrival.bytes, Instant::now());
+        }
         let count = arrival.kept as usize;
         if !self.fan.keeps_bytes() {
             self.fan.deliver_inline(arrival.kept);
@@ -495,6 +527,11 @@ async fn changed(account: Option<&Account>) {
         Some(account) => account.changed().await,
         None => std::future::pending().await,
     }
+}
+
+/// A pause. Nothing is made of it until it is awaited, which most turns of the loop do not.
+async fn rest(pause: Option<Duration>) {
+    tokio::time::sleep(pause.unwrap_or_default()).await;
 }
 
 /// Puts the first frame's identity on the connection's span.

@@ -20,6 +20,7 @@
 pub mod acks;
 pub mod batch;
 pub mod fan;
+pub mod guard;
 pub mod health;
 pub mod intake;
 pub mod lane;

@@ -16,6 +16,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::dns::{DnsError, DnsView, Question};
 use crate::dnstap::{DecodeReason, DnstapView, Message, ViewError};
+use crate::fields::Subject;
 use crate::fstrm::Frames;
 use crate::ids::DropSlot;
 use crate::pipeline::batch::Origin;
@@ -82,8 +83,19 @@ impl<'a> Record<'a> {
 
     /// The dnstap view, decoded at the first call and kept.
     pub fn dnstap(&mut self) -> &Result<DnstapView<'a>, ViewError> {
-        self.view
-            .get_or_insert_with(|| DnstapView::parse(self.payload))
+        // Read in place: a view is large, and this is once a frame.
+        match &mut self.view {
+            Some(view) => view,
+            none => {
+                let slot = none.insert(Ok(DnstapView::default()));
+                if let Ok(view) = slot
+                    && let Err(error) = view.read(self.payload)
+                {
+                    *slot = Err(error);
+                }
+                slot
+            }
+        }
     }
 
     /// The dnstap message, or why this frame is no record.
@@ -95,6 +107,26 @@ impl<'a> Record<'a> {
             Ok(view) => view.classify(),
             Err(error) => Err((*error).into()),
         }
+    }
+
+    /// The record, to be asked for fields by name. What was decoded before is not decoded again.
+    ///
+    /// # Errors
+    /// Why this frame is no record.
+    pub fn subject(&mut self) -> Result<Subject<'_>, DecodeReason> {
+        let dns = self.dns.map(|dns| dns.and_then(|dns| dns.view.ok()));
+        let (received, origin) = (self.received, self.origin);
+        let view = match self.dnstap() {
+            Ok(view) => view,
+            Err(error) => return Err((*error).into()),
+        };
+        view.classify()?;
+        let subject =
+            Subject::new(view).with_source(Some(received), &origin.listener, &origin.peer);
+        Ok(match dns {
+            Some(dns) => subject.with_dns(dns),
+            None => subject,
+        })
     }
 
     /// The DNS message, where there is one; its header and question are read at the first call and kept.

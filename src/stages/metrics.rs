@@ -5,7 +5,7 @@
 //! one open set, have a bounded number of series.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use metrics::{Counter, Gauge};
@@ -60,6 +60,10 @@ struct Shared {
     response_bytes: Arc<Histogram>,
     latency: Vec<Arc<Histogram>>,
     identities: Mutex<HashMap<Vec<u8>, Gauge>>,
+    /// The identities with a series of their own, once there can be no more: then nobody has to wait for the lock.
+    all: OnceLock<HashMap<Vec<u8>, Gauge>>,
+    /// The series of the identities over the limit.
+    other: Gauge,
     identities_max: usize,
 }
 
@@ -82,7 +86,7 @@ impl Factory {
         let dnstap_errors = DecodeReason::ALL.iter().map(|r| r.as_str().to_owned());
         let dns_errors = Malformed::ALL.iter().map(|m| format!("dns_{}", m.as_str()));
         // Who will send is not known yet, but the metric is there from the start.
-        let _ = t.gauge(telemetry::IDENTITY_LAST_SEEN, &[OTHER]);
+        let other = t.gauge(telemetry::IDENTITY_LAST_SEEN, &[OTHER]);
         Self(Arc::new(Shared {
             messages: kinds()
                 .map(|k| t.counter(telemetry::DNSTAP_MESSAGES, &[k]))
@@ -117,6 +121,8 @@ impl Factory {
                 .map(|k| t.histogram(telemetry::DNS_LATENCY, &[k], LATENCY_BOUNDS, 1e-9))
                 .collect(),
             identities: Mutex::default(),
+            all: OnceLock::new(),
+            other,
             identities_max: options.identities_max as usize,
             telemetry: t.clone(),
         }))
@@ -126,17 +132,24 @@ impl Factory {
 impl Shared {
     /// The series of an identity; those over the limit share one.
     fn identity(&self, identity: &[u8]) -> Gauge {
+        let of_all =
+            |all: &HashMap<Vec<u8>, Gauge>| all.get(identity).unwrap_or(&self.other).clone();
+        if let Some(all) = self.all.get() {
+            return of_all(all);
+        }
         let mut known = self
             .identities
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        // Set only with the lock held, so it cannot change from here on.
+        if let Some(all) = self.all.get() {
+            return of_all(all);
+        }
         if let Some(gauge) = known.get(identity) {
             return gauge.clone();
         }
         if known.len() >= self.identities_max {
-            return self
-                .telemetry
-                .gauge(telemetry::IDENTITY_LAST_SEEN, &[OTHER]);
+            return of_all(self.all.get_or_init(|| std::mem::take(&mut *known)));
         }
         let gauge = self
             .telemetry
@@ -183,7 +196,6 @@ impl StageFactory for Factory {
             identities: Identities {
                 peer: peer_label(origin),
                 current: None,
-                others: Vec::new(),
             },
             shared,
         })
@@ -241,75 +253,52 @@ impl Tally {
     }
 }
 
-/// The identities seen in the current batch. Nearly every connection has one only.
+/// The identity of the frames at hand. Nearly every connection has one only; one that relays others' frames may change with
+/// each frame, so a change costs a look-up in the table of all and no more, however many there are.
 struct Identities {
     peer: String,
     current: Option<Seen>,
-    others: Vec<Seen>,
 }
 
 struct Seen {
-    identity: Option<Vec<u8>>,
+    /// Empty for frames without one.
+    identity: Vec<u8>,
     gauge: Gauge,
     in_batch: bool,
 }
 
-/// Identities that one connection remembers; one that relays more looks the rest up in the shared table.
-const REMEMBERED: usize = 64;
-
 impl Identities {
     #[inline]
-    fn see(&mut self, identity: Option<&[u8]>, shared: &Shared) {
-        let identity = identity.filter(|i| !i.is_empty());
-        if let Some(current) = &mut self.current
-            && current.identity.as_deref() == identity
-        {
-            current.in_batch = true;
-            return;
+    fn see(&mut self, identity: Option<&[u8]>, received: SystemTime, shared: &Shared) {
+        let identity = identity.unwrap_or_default();
+        match &mut self.current {
+            Some(current) if current.identity == identity => current.in_batch = true,
+            _ => self.change(identity, received, shared),
         }
-        self.change(identity, shared);
     }
 
     #[cold]
-    fn change(&mut self, identity: Option<&[u8]>, shared: &Shared) {
-        let next = match self
-            .others
-            .iter()
-            .position(|s| s.identity.as_deref() == identity)
-        {
-            Some(i) => self.others.swap_remove(i),
-            None => {
-                let gauge = match identity {
-                    Some(identity) => shared.identity(identity),
-                    None => shared.identity(self.peer.as_bytes()),
-                };
-                Seen {
-                    identity: identity.map(<[u8]>::to_vec),
-                    gauge,
-                    in_batch: false,
-                }
-            }
+    fn change(&mut self, identity: &[u8], received: SystemTime, shared: &Shared) {
+        self.end_batch(received);
+        let gauge = match identity {
+            [] => shared.identity(self.peer.as_bytes()),
+            identity => shared.identity(identity),
         };
-        if let Some(before) = self.current.replace(Seen {
+        let mut of_it = self.current.take().map(|s| s.identity).unwrap_or_default();
+        of_it.clear();
+        of_it.extend_from_slice(identity);
+        self.current = Some(Seen {
+            identity: of_it,
+            gauge,
             in_batch: true,
-            ..next
-        }) {
-            if self.others.len() >= REMEMBERED {
-                let forgotten = self.others.swap_remove(0);
-                if forgotten.in_batch {
-                    forgotten.gauge.set(unix_seconds(SystemTime::now()));
-                }
-            }
-            self.others.push(before);
-        }
+        });
     }
 
     fn end_batch(&mut self, received: SystemTime) {
-        let now = unix_seconds(received);
-        for seen in self.current.iter_mut().chain(&mut self.others) {
-            if std::mem::take(&mut seen.in_batch) {
-                seen.gauge.set(now);
-            }
+        if let Some(seen) = &mut self.current
+            && std::mem::take(&mut seen.in_batch)
+        {
+            seen.gauge.set(unix_seconds(received));
         }
     }
 }
@@ -334,6 +323,7 @@ struct Metrics {
 
 impl Stage for Metrics {
     fn on_record(&mut self, record: &mut Record<'_>) -> Verdict {
+        let received = record.received();
         let identity = record.dnstap().as_ref().ok().and_then(|v| v.identity);
         let message = match record.message() {
             Ok(message) => message,
@@ -357,7 +347,7 @@ impl Stage for Metrics {
         self.messages.add(kind);
         self.transport
             .add(protocol * (SocketFamily::NAMES.len() + 1) + family);
-        self.identities.see(identity, &self.shared);
+        self.identities.see(identity, received, &self.shared);
         let Some(dns) = record.dns() else {
             return Verdict::Keep;
         };
@@ -427,8 +417,9 @@ mod tests {
             telemetry: &telemetry,
         };
         let factory = Factory::new(&MetricsOptions { identities_max: 2 }, &context);
-        for identity in [&b"ns1"[..], b"a\0\xff\"", b"third", b"fourth"] {
-            factory.0.identity(identity).set(1.0);
+        // Twice, since those within the limit keep their series once it is reached.
+        for identity in [&b"ns1"[..], b"a\0\xff\"", b"third", b"fourth", b"ns1"] {
+            factory.0.identity(identity).increment(1.0);
         }
         let text = telemetry.render();
         let lines: Vec<&str> = text
@@ -436,7 +427,8 @@ mod tests {
             .filter(|l| l.starts_with("tapflow_identity_last_seen"))
             .collect();
         assert_eq!(lines.len(), 3, "{lines:?}");
-        assert!(text.contains("{identity=\"other\"} 1"));
+        assert!(text.contains("{identity=\"other\"} 2"));
+        assert!(text.contains("{identity=\"ns1\"} 2"), "{lines:?}");
         assert!(text.contains("a\\\\000\\\\255"), "{lines:?}");
     }
 }

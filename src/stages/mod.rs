@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use crate::dns::NameTextError;
+use crate::filter::FilterError;
 use crate::pipeline::stage::{StageContext, StageFactory};
 use crate::stages::options::StageOptions;
 
@@ -48,6 +49,9 @@ pub enum StageError {
         /// What is wrong.
         why: String,
     },
+    /// Not a filter expression.
+    #[error("the filter expression is wrong at {0}")]
+    Expression(FilterError),
     /// Not a domain name.
     #[error("{text:?} is no domain name: {source}")]
     Name {

@@ -103,8 +103,8 @@ impl StageOptions {
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeOptions {}
 
-/// Settings of the filter stage. A frame matches when it matches every list that is not empty; it matches a list when
-/// it matches one of its entries. A frame that lacks what a list asks about (a message without a name, say) does not
+/// Settings of the filter stage. A frame matches when it matches the expression and every list that is not empty; it
+/// matches a list when it matches one of its entries. A frame that lacks what a list asks about (a message without a name, say) does not
 /// match that list.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -119,7 +119,9 @@ pub struct FilterOptions {
     pub rcodes: Vec<String>,
     /// Networks of the client (dnstap's query address).
     pub networks: Vec<Net>,
-    /// Keep what does not match instead.
+    /// A filter expression, such as `qname within example.com and latency > 50ms`; see [`filter`](crate::filter). Empty: none.
+    pub expression: String,
+    /// Keep what does not match instead, of the lists and the expression together.
     pub invert: bool,
 }
 

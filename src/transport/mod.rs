@@ -2,21 +2,27 @@
 //!
 //! [`Bound`] is a socket that listens; [`Bound::accept`] gives a [`Stream`] and who is at its other end. [`dial`] makes the
 //! outgoing ones. Read [`unix`] for the life of a socket file, [`tcp`] for options, [`admission`] for who may connect.
-//! A further transport (TLS, a mux stream) is one more variant of [`Stream`].
+//! [`tls`] is TCP with a handshake that the listener does in the connection's own task. A further transport is one more
+//! variant of [`Stream`].
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_rustls::TlsStream;
 
 pub mod admission;
+mod inherited;
 pub mod options;
+pub mod rate;
 pub mod tcp;
+pub mod tls;
 pub mod unix;
 
 use crate::transport::admission::PeerKey;
@@ -56,6 +62,8 @@ pub enum Stream {
     Unix(UnixStream),
     /// A TCP connection.
     Tcp(TcpStream),
+    /// A TCP connection with TLS, after the handshake.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
@@ -66,7 +74,7 @@ impl Stream {
             Self::Unix(s) => socket2::SockRef::from(s)
                 .shutdown(std::net::Shutdown::Read)
                 .is_ok(),
-            Self::Tcp(_) => false,
+            Self::Tcp(_) | Self::Tls(_) => false,
         }
     }
 }
@@ -80,6 +88,14 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Unix(s) => Pin::new(s).poll_read(cx, buf),
             Self::Tcp(s) => Pin::new(s).poll_read(cx, buf),
+            // Who closes TCP without closing TLS has ended the stream all the same; whether it was complete is for Frame
+            // Streams' own STOP to say.
+            Self::Tls(s) => match Pin::new(s).poll_read(cx, buf) {
+                Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    Poll::Ready(Ok(()))
+                }
+                other => other,
+            },
         }
     }
 }
@@ -93,6 +109,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Unix(s) => Pin::new(s).poll_write(cx, buf),
             Self::Tcp(s) => Pin::new(s).poll_write(cx, buf),
+            Self::Tls(s) => Pin::new(s).poll_write(cx, buf),
         }
     }
 
@@ -104,6 +121,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Unix(s) => Pin::new(s).poll_write_vectored(cx, bufs),
             Self::Tcp(s) => Pin::new(s).poll_write_vectored(cx, bufs),
+            Self::Tls(s) => Pin::new(s).poll_write_vectored(cx, bufs),
         }
     }
 
@@ -111,14 +129,18 @@ impl AsyncWrite for Stream {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Unix(_) | Self::Tcp(_) => Poll::Ready(Ok(())),
+            Self::Tls(s) => Pin::new(s).poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(s) => Pin::new(s).poll_shutdown(cx),
             Self::Tcp(s) => Pin::new(s).poll_shutdown(cx),
+            Self::Tls(s) => Pin::new(s).poll_shutdown(cx),
         }
     }
 }
@@ -130,13 +152,16 @@ pub struct Peer {
     pub text: String,
     /// For limits and rules.
     pub key: PeerKey,
+    /// The group of a local peer's process.
+    pub group: Option<u32>,
 }
 
 /// A socket that listens.
 #[derive(Debug)]
 pub enum Bound {
     /// A Unix socket and its file.
-    Unix(UnixListener, unix::SocketFile),
+    /// Without the file where the service manager has made it.
+    Unix(UnixListener, Option<unix::SocketFile>),
     /// A TCP socket.
     Tcp(TcpListener),
 }
@@ -165,11 +190,19 @@ impl Bound {
                 io::ErrorKind::InvalidInput,
             ))),
             Endpoint::Unix(path) => {
-                unix::bind(path, &options.access).map(|(l, f)| Self::Unix(l, f))
+                if let Some(handed) = inherited::unix(path) {
+                    handed.set_nonblocking(true)?;
+                    return Ok(Self::Unix(UnixListener::from_std(handed)?, None));
+                }
+                unix::bind(path, &options.access).map(|(l, f)| Self::Unix(l, Some(f)))
             }
-            Endpoint::Tcp { host, port } => {
+            Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
                 let mut last = None;
                 for address in resolve(host, *port).await? {
+                    if let Some(handed) = inherited::tcp(address) {
+                        handed.set_nonblocking(true)?;
+                        return Ok(Self::Tcp(TcpListener::from_std(handed)?));
+                    }
                     match tcp::bind(address, options.receive_buffer) {
                         Ok(l) => return Ok(Self::Tcp(l)),
                         Err(e) => last = Some(e),
@@ -191,7 +224,11 @@ impl Bound {
         if let Self::Tcp(l) = self
             && let Ok(a) = l.local_addr()
         {
-            *bound.carrier_mut() = Endpoint::tcp(a.ip().to_string(), a.port());
+            let carrier = bound.carrier_mut();
+            *carrier = match carrier {
+                Endpoint::Tls { .. } => Endpoint::tls(a.ip().to_string(), a.port()),
+                _ => Endpoint::tcp(a.ip().to_string(), a.port()),
+            };
         }
         bound
     }
@@ -208,21 +245,23 @@ impl Bound {
                     let _ = socket2::SockRef::from(&stream)
                         .set_recv_buffer_size(options.receive_buffer);
                 }
-                let (uid, text) = match stream.peer_cred() {
+                let (uid, group, text) = match stream.peer_cred() {
                     Ok(c) => (
                         c.uid(),
+                        Some(c.gid()),
                         c.pid().map_or_else(
                             || format!("uid={}", c.uid()),
                             |pid| format!("uid={} pid={pid}", c.uid()),
                         ),
                     ),
-                    Err(_) => (u32::MAX, "unix".to_owned()),
+                    Err(_) => (u32::MAX, None, "unix".to_owned()),
                 };
                 Ok((
                     Stream::Unix(stream),
                     Peer {
                         text,
                         key: PeerKey::Uid(uid),
+                        group,
                     },
                 ))
             }
@@ -236,6 +275,7 @@ impl Bound {
                     Peer {
                         text: address.to_string(),
                         key,
+                        group: None,
                     },
                 ))
             }
@@ -253,11 +293,23 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, BindError> {
     }
 }
 
-/// Connects to `address` within `timeout`.
+/// Connects to `address` within `timeout`; where it asks for TLS, by the authorities that the machine trusts.
 ///
 /// # Errors
-/// Refused, unreachable, not resolvable; `TimedOut` when the time is up.
+/// As [`dial_with`].
 pub async fn dial(address: &Endpoint, timeout: Duration) -> io::Result<Stream> {
+    dial_with(address, None, timeout).await
+}
+
+/// Connects to `address` within `timeout`, with TLS as `tls` has it where the address asks for TLS.
+///
+/// # Errors
+/// Refused, unreachable, not resolvable; `TimedOut` when the time is up; a [`tls::HandshakeError`] inside where TLS failed.
+pub async fn dial_with(
+    address: &Endpoint,
+    tls: Option<&Arc<tls::client::ClientTls>>,
+    timeout: Duration,
+) -> io::Result<Stream> {
     let connect = async {
         match address.carrier() {
             Endpoint::Mux(_) => Err(io::ErrorKind::InvalidInput.into()),
@@ -266,6 +318,14 @@ pub async fn dial(address: &Endpoint, timeout: Duration) -> io::Result<Stream> {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 tcp::prepare(&stream, Some(Duration::from_secs(60)))?;
                 Ok(Stream::Tcp(stream))
+            }
+            Endpoint::Tls { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                tcp::prepare(&stream, Some(Duration::from_secs(60)))?;
+                let system = || Arc::new(tls::client::ClientTls::new(Default::default()));
+                let tls = tls.map_or_else(system, Arc::clone);
+                let stream = tls.connect(stream, host).await.map_err(io::Error::other)?;
+                Ok(Stream::Tls(Box::new(stream.into())))
             }
         }
     };

@@ -1,7 +1,12 @@
 //! Settings of a listener.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
+use crate::transport::tls::TlsVersion;
+use crate::transport::tls::rules::{ClientRule, Rules};
+use crate::transport::tls::server::{ClientCertificates, ServerFiles};
 use crate::units::{ByteSize, Endpoint, FileMode, Net, Span};
 
 /// One `[[listener]]`: a place where DNS servers connect, and what it takes from them.
@@ -44,6 +49,22 @@ pub struct ListenerOptions {
     pub connections_per_peer_max: u32,
     /// Networks that may connect (TCP). Empty: everyone may.
     pub allow: Vec<Net>,
+    /// Networks that may not connect, whatever `allow` says (TCP).
+    pub deny: Vec<Net>,
+    /// Users whose processes may connect, names or numbers (Unix). Empty, with `allow_groups`: everyone may.
+    pub allow_users: Vec<String>,
+    /// Groups whose processes may connect, names or numbers (Unix); the group that the process runs as counts.
+    pub allow_groups: Vec<String>,
+    /// New connections a second on this listener. 0: no limit.
+    pub connects_per_second_max: u32,
+    /// New connections a second from one address (TCP) or user (Unix). 0: no limit.
+    pub connects_per_peer_second_max: u32,
+    /// Frames a second from one address (TCP) or user (Unix), over all its connections. 0: no limit.
+    pub frames_per_peer_second_max: u32,
+    /// Bytes a second from one address (TCP) or user (Unix), over all its connections. 0: no limit.
+    pub bytes_per_peer_second_max: ByteSize,
+    /// What becomes of frames over these two.
+    pub over_rate: OverRate,
     /// Sessions at once (`mux+`); each stream of a session is a connection and counts as one.
     pub sessions_max: u32,
     /// Bytes that a session may hold, received and not read yet, all its streams together (`mux+`). Each open stream takes
@@ -57,6 +78,23 @@ pub struct ListenerOptions {
     pub owner: String,
     /// Group of the socket file, name or number (Unix). Empty: the group tapflow runs as.
     pub group: String,
+    /// Certificate chain in PEM, the listener's own first (TLS).
+    pub tls_cert: PathBuf,
+    /// Its private key in PEM (TLS).
+    pub tls_key: PathBuf,
+    /// Whether senders show certificates (TLS).
+    pub tls_client: ClientCertificates,
+    /// Authorities of senders' certificates in PEM (TLS). Empty: none, so that only fingerprints count.
+    pub tls_client_ca: PathBuf,
+    /// Which senders may come, by a name or fingerprint of their certificate, and as which dnstap identity (TLS). Empty:
+    /// every one with a good certificate, as any.
+    pub tls_clients: Vec<ClientRule>,
+    /// Oldest version of TLS that is spoken.
+    pub tls_min_version: TlsVersion,
+    /// TLS handshakes under way at once; one more closes the oldest.
+    pub tls_handshakes_max: u32,
+    /// How often to see whether certificate, key or authorities have changed (TLS). Off: on SIGHUP alone.
+    pub tls_reload: Span,
 }
 
 impl Default for ListenerOptions {
@@ -79,12 +117,28 @@ impl Default for ListenerOptions {
             connections_max: 10_000,
             connections_per_peer_max: 0,
             allow: Vec::new(),
+            deny: Vec::new(),
+            allow_users: Vec::new(),
+            allow_groups: Vec::new(),
+            connects_per_second_max: 0,
+            connects_per_peer_second_max: 0,
+            frames_per_peer_second_max: 0,
+            bytes_per_peer_second_max: ByteSize(0),
+            over_rate: OverRate::Wait,
             sessions_max: 64,
             session_buffer: ByteSize::mib(32),
             keepalive: Span::secs(60),
             socket_mode: FileMode(0o660),
             owner: String::new(),
             group: String::new(),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            tls_client: ClientCertificates::Off,
+            tls_client_ca: PathBuf::new(),
+            tls_clients: Vec::new(),
+            tls_min_version: TlsVersion::V12,
+            tls_handshakes_max: 256,
+            tls_reload: Span::secs(30),
         }
     }
 }
@@ -92,6 +146,18 @@ impl Default for ListenerOptions {
 impl ListenerOptions {
     /// Keys that a file must give, since no default can be right.
     pub const REQUIRED: &'static [&'static str] = &["uri"];
+
+    /// What TLS is made from, where the place asks for it.
+    pub fn tls(&self) -> Option<ServerFiles> {
+        matches!(self.uri.carrier(), Endpoint::Tls { .. }).then(|| ServerFiles {
+            cert: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            client_ca: self.tls_client_ca.clone(),
+            client: self.tls_client,
+            rules: Rules::new(self.tls_clients.clone()),
+            min_version: self.tls_min_version,
+        })
+    }
 
     /// Bytes a connection's buffer may grow to: `buffer_max`, or the sum that stands for its 0.
     pub fn buffer_limit(&self) -> u64 {
@@ -138,6 +204,17 @@ pub enum ReceiveCompression {
     Snappy,
     /// Zstandard in every frame.
     Zstd,
+}
+
+/// What becomes of frames of a peer that sends more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OverRate {
+    /// They are read later: the peer has to wait, and may drop on its side.
+    #[default]
+    Wait,
+    /// They are dropped, and counted.
+    Drop,
 }
 
 /// What becomes of a data frame over the limit.

@@ -163,7 +163,8 @@ fn apply(path: &Path, access: &Access) -> Result<(), BindError> {
     fs::set_permissions(path, fs::Permissions::from_mode(access.mode)).map_err(|e| explain(e, path))
 }
 
-fn user_id(name: &str) -> Result<u32, BindError> {
+/// The number of a user, by name or number.
+pub(crate) fn user_id(name: &str) -> Result<u32, BindError> {
     name.parse()
         .ok()
         .or_else(|| uzers::get_user_by_name(name).map(|u| u.uid()))
@@ -175,7 +176,8 @@ fn user_id(name: &str) -> Result<u32, BindError> {
         })
 }
 
-fn group_id(name: &str) -> Result<u32, BindError> {
+/// The number of a group, by name or number.
+pub(crate) fn group_id(name: &str) -> Result<u32, BindError> {
     name.parse()
         .ok()
         .or_else(|| uzers::get_group_by_name(name).map(|g| g.gid()))

@@ -9,8 +9,8 @@ use ipnet::IpNet;
 
 use super::UnitError;
 
-/// A place to listen at or to connect to: `unix:/path` or `tcp:host:port`, with an IPv6 address in brackets. With `mux+`
-/// before it, the connections are sessions of many streams.
+/// A place to listen at or to connect to: `unix:/path`, `tcp:host:port` or `tls:host:port`, with an IPv6 address in
+/// brackets. With `mux+` before it, the connections are sessions of many streams.
 ///
 /// The path may hold `{data_dir}`, which configuration replaces by the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,12 +24,19 @@ pub enum Endpoint {
         /// Port, 0 to 65535.
         port: u16,
     },
+    /// TLS over TCP: as [`Endpoint::Tcp`].
+    Tls {
+        /// As in [`Endpoint::Tcp`].
+        host: String,
+        /// Port, 0 to 65535.
+        port: u16,
+    },
     /// Sessions of many streams (yamux) over connections at this place, which is one of the above.
     Mux(Box<Self>),
 }
 
 /// What an [`Endpoint`] looks like, for error messages.
-pub(super) const ENDPOINT_EXAMPLE: &str = "write \"unix:/path/to/socket\" or \"tcp:host:port\", such as \"tcp:127.0.0.1:6000\" or \"tcp:[::1]:6000\"";
+pub(super) const ENDPOINT_EXAMPLE: &str = "write \"unix:/path/to/socket\", \"tcp:host:port\" or \"tls:host:port\", such as \"tcp:127.0.0.1:6000\" or \"tcp:[::1]:6000\"";
 
 impl Endpoint {
     /// A TCP endpoint.
@@ -37,6 +44,22 @@ impl Endpoint {
         Self::Tcp {
             host: host.into(),
             port,
+        }
+    }
+
+    /// A TCP endpoint with TLS.
+    pub fn tls(host: impl Into<String>, port: u16) -> Self {
+        Self::Tls {
+            host: host.into(),
+            port,
+        }
+    }
+
+    /// Host and port, where it has them.
+    pub fn host_port(&self) -> Option<(&str, u16)> {
+        match self.carrier() {
+            Self::Unix(_) | Self::Mux(_) => None,
+            Self::Tcp { host, port } | Self::Tls { host, port } => Some((host, *port)),
         }
     }
 
@@ -53,11 +76,12 @@ impl Endpoint {
         }
     }
 
-    /// The word before the colon: `unix` or `tcp`; of the carrier, where there are sessions.
+    /// The word before the colon: `unix`, `tcp` or `tls`; of the carrier, where there are sessions.
     pub fn scheme(&self) -> &'static str {
         match self.carrier() {
             Self::Unix(_) => "unix",
             Self::Tcp { .. } | Self::Mux(_) => "tcp",
+            Self::Tls { .. } => "tls",
         }
     }
 
@@ -87,9 +111,15 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
             Self::Mux(carrier) => write!(f, "mux+{carrier}"),
+            Self::Tcp { host, port } | Self::Tls { host, port } => {
+                let (open, close) = if host.contains(':') {
+                    ("[", "]")
+                } else {
+                    ("", "")
+                };
+                write!(f, "{}:{open}{host}{close}:{port}", self.scheme())
+            }
         }
     }
 }
@@ -117,11 +147,10 @@ impl FromStr for Endpoint {
             return bad("does not say what kind of place it is".to_owned());
         };
         match scheme {
-            "mux+unix" | "mux+tcp" => match text.trim_start_matches("mux+").parse() {
+            "mux+unix" | "mux+tcp" | "mux+tls" => match text.trim_start_matches("mux+").parse() {
                 Ok(carrier) => Ok(Self::mux(carrier)),
                 Err(error) => Err(UnitError::new(format!("in \"{text}\": {error}"))),
             },
-            "mux+tls" => bad("asks for TLS, which this version does not have: use mux+tcp: on a network that you trust, or through a tunnel".to_owned()),
             "unix" => match unix_path(rest) {
                 Ok(path) => Ok(Self::Unix(path)),
                 Err(why) => bad(why),
@@ -130,11 +159,15 @@ impl FromStr for Endpoint {
                 Ok((host, port)) => Ok(Self::Tcp { host, port }),
                 Err(why) => bad(why),
             },
+            "tls" => match host_port(rest) {
+                Ok((host, port)) => Ok(Self::Tls { host, port }),
+                Err(why) => bad(why),
+            },
             _ if host_port(text).is_ok() => Err(UnitError::new(format!(
                 "\"{text}\" does not say what kind of place it is: write \"tcp:{text}\""
             ))),
             _ => bad(format!(
-                "begins with \"{scheme}:\", which this version does not know (it knows unix: and tcp:, and for sessions mux+unix: and mux+tcp:)"
+                "begins with \"{scheme}:\", which this version does not know (it knows unix:, tcp: and tls:, and for sessions the same with mux+ before it)"
             )),
         }
     }

@@ -50,6 +50,33 @@ pub(crate) fn payloads(path: &Path) -> Vec<Vec<u8>> {
     payloads
 }
 
+/// The payloads of the data frames in a Frame Streams file, up to where it ends or breaks.
+pub(crate) fn payloads_until_it_breaks(path: &Path) -> Vec<Vec<u8>> {
+    let file = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (mut rest, mut payloads) = (&file[..], Vec::new());
+    let mut next = || {
+        let (len, tail) = rest.split_first_chunk::<4>()?;
+        rest = tail;
+        let (len, is_data) = match u32::from_be_bytes(*len) {
+            0 => {
+                let (len, tail) = rest.split_first_chunk::<4>()?;
+                rest = tail;
+                (u32::from_be_bytes(*len), false)
+            }
+            len => (len, true),
+        };
+        let (octets, tail) = rest.split_at_checked(len as usize)?;
+        rest = tail;
+        Some((octets, is_data))
+    };
+    while let Some((octets, is_data)) = next() {
+        if is_data {
+            payloads.push(octets.to_vec());
+        }
+    }
+    payloads
+}
+
 /// The payloads of every capture.
 pub(crate) fn captured() -> Vec<Vec<u8>> {
     files("captures", "fstrm")

@@ -13,7 +13,9 @@ use tapflow::outputs::sink::file::name::Name;
 use tapflow::pipeline::ledger::OutputDrop;
 use tapflow::units::{ByteSize, Span};
 
-use crate::support::{Rig, dropped, file_options, file_output, files, numbers_of_file, run, until};
+use crate::support::{
+    Rig, dropped, file_options, file_output, files, numbers_of_file, payload, run, until,
+};
 
 const START: &[u8] = b"\0\0\0\0\0\0\0\x22\0\0\0\x02\0\0\0\x01\0\0\0\x16protobuf:dnstap.Dnstap";
 const STOP: &[u8] = b"\0\0\0\0\0\0\0\x04\0\0\0\x03";
@@ -565,4 +567,86 @@ fn recovery_at_every_cut_keeps_exactly_the_whole_frames() {
         }
         assert!(found.keys().all(|n| n.ends_with(".fstrm")));
     });
+}
+
+/// A payload with a DNS message of its own, over UDP or TCP.
+fn with_message(id: u16) -> Vec<u8> {
+    let mut dns = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01".to_vec();
+    dns[..2].copy_from_slice(&id.to_be_bytes());
+    // type: AUTH_QUERY, socket_protocol: UDP or TCP, query_message
+    let mut message = vec![0x08, 1, 0x18, 1 + (id % 2) as u8, 0x52, dns.len() as u8];
+    message.extend(dns);
+    let mut payload = vec![0x72, message.len() as u8];
+    payload.extend(message);
+    payload.extend([0x78, 1]);
+    payload
+}
+
+/// The ids of the messages in a capture, which must be whole.
+fn ids(bytes: &[u8]) -> Vec<u16> {
+    let mut reader = tapflow::pcap::Reader::new(bytes).unwrap();
+    let mut extractor = tapflow::pcap::Extractor::default();
+    let mut ids = Vec::new();
+    let mut keep = |packet: tapflow::pcap::DnsPacket<'_>| {
+        ids.push(u16::from_be_bytes([packet.payload[0], packet.payload[1]]));
+    };
+    while let Some(packet) = reader.next().unwrap() {
+        extractor.push(&packet, &mut keep);
+    }
+    extractor.finish(&mut keep);
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn captures_are_rotated_and_recovered_at_every_cut_like_frames() {
+    let mut rig = Rig::new();
+    let dir = rig.path("out");
+    let options = || FileOptions {
+        format: "pcap".parse().unwrap(),
+        rotate_size: ByteSize(600),
+        ..file_options(&dir)
+    };
+    let mut out = rig.start("files", file_output(options()));
+    for id in 0..40 {
+        rig.send_raw(&[&out], &with_message(id)).await;
+        rig.settled(&out).await;
+    }
+    // No message, no packet: a frame that this format cannot write.
+    rig.send_raw(&[&out], &payload(1, 40)).await;
+    let account = rig.drain(&mut out).await;
+    assert_eq!(account.delivered, 40);
+    assert_eq!(dropped(&account, OutputDrop::Unencodable), 1);
+    let written = files(&dir);
+    assert!(written.len() > 4, "{}", written.len());
+    let found: Vec<_> = written.values().flat_map(|bytes| ids(bytes)).collect();
+    assert_eq!(found, (0..40).collect::<Vec<_>>());
+    // Any of them, as a crash would have left it.
+    let (_, whole) = written.first_key_value().unwrap();
+    let all = ids(whole);
+    let rig = Rig::new();
+    let dir = rig.path("out");
+    fs::create_dir(&dir).unwrap();
+    for cut in 0..=whole.len() {
+        let name = format!("tap-20260101T000000Z-{:04}.pcap.part", cut + 1);
+        fs::write(dir.join(name), &whole[..cut]).unwrap();
+    }
+    let mut out = rig.start(
+        "files",
+        file_output(FileOptions {
+            format: "pcap".parse().unwrap(),
+            ..file_options(&dir)
+        }),
+    );
+    rig.drain(&mut out).await;
+    let found = files(&dir);
+    assert!(found.keys().all(|name| name.ends_with(".pcap")));
+    assert!(found.len() > whole.len() / 2);
+    let mut most = 0;
+    for bytes in found.values() {
+        let ids = ids(bytes);
+        assert!(all.starts_with(&ids), "{ids:?}");
+        assert!(ids.len() >= most, "a longer file has no fewer");
+        most = ids.len();
+    }
+    assert_eq!(most, all.len());
 }

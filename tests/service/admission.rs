@@ -130,8 +130,138 @@ fn refused_peers_give_one_log_line_and_are_counted() {
     );
     let lines = program.lines_with("refused a connection");
     assert_eq!(lines.len(), 1, "{lines:#?}");
-    for word in ["127.0.0.1:", "public", "refused_network"] {
+    for word in [
+        "127.0.0.1:",
+        "public",
+        "refused_network",
+        "allow names no network",
+    ] {
         assert!(lines[0].contains(word), "{word:?} is not in {}", lines[0]);
     }
     assert_eq!(program.exit_code_of_stop(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_network_stays_out_whatever_is_allowed() {
+    let net = |text: &str| text.parse::<Net>().expect("a network");
+    let running = Rig::new()
+        .listeners(|l| {
+            l.allow = vec![net("127.0.0.0/8")];
+            l.deny = vec![net("127.0.0.1")];
+        })
+        .null()
+        .start()
+        .await;
+    let at = running.at(Socket::Tcp);
+    assert!(Peer::connect(&at).await.read_to_end().await.is_empty());
+    running.wait_closed("refused_network", 1).await;
+    running.serves_well(Socket::Unix, 10).await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn local_users_and_groups_let_in_and_keep_out() {
+    let (uid, gid) = (
+        rustix::process::geteuid().as_raw().to_string(),
+        rustix::process::getegid().as_raw().to_string(),
+    );
+    for (users, groups, let_in) in [
+        (vec![uid.clone()], vec![], true),
+        (vec![], vec![gid.clone()], true),
+        (vec!["64999".to_owned()], vec![gid], true),
+        (vec!["64999".to_owned()], vec![], false),
+        (vec!["no-such-user-here".to_owned()], vec![], false),
+    ] {
+        let running = Rig::new()
+            .listeners(|l| {
+                l.allow_users.clone_from(&users);
+                l.allow_groups.clone_from(&groups);
+            })
+            .null()
+            .start()
+            .await;
+        if let_in {
+            running.serves_well(Socket::Unix, 10).await;
+        } else {
+            let at = running.at(Socket::Unix);
+            assert!(Peer::connect(&at).await.read_to_end().await.is_empty());
+            running.wait_closed("refused_user", 1).await;
+        }
+        running.serves_well(Socket::Tcp, 10).await;
+        running.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_again_and_again_is_refused_for_a_while() {
+    let running = Rig::new()
+        .listeners(|l| l.connects_per_peer_second_max = 5)
+        .null()
+        .start()
+        .await;
+    for socket in Socket::BOTH {
+        let at = running.at(socket);
+        for _ in 0..50 {
+            drop(Peer::connect(&at).await);
+        }
+        // What it may take grows back by itself.
+        let served = async {
+            loop {
+                let mut peer = Peer::connect(&at).await;
+                let _ = peer.send_what_goes(&frames::ready()).await;
+                if peer.read_or_end(4).await.is_some() {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        crate::support::within("a peer that was too fast is let in again", served).await;
+    }
+    assert!(running.closed("refused_peer_rate") >= 80);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_over_its_rate_waits_or_loses_frames_and_each_is_counted() {
+    use tapflow::transport::options::OverRate;
+    let payload = Numbered::new().run(0..5000);
+    for over_rate in [OverRate::Wait, OverRate::Drop] {
+        let running = Rig::new()
+            .listeners(|l| {
+                l.frames_per_peer_second_max = 2000;
+                l.over_rate = over_rate;
+                l.read_size = tapflow::units::ByteSize::kib(16);
+            })
+            .null()
+            .start()
+            .await;
+        let started = std::time::Instant::now();
+        let mut peer = Peer::bidirectional(&running.at(Socket::Unix)).await;
+        peer.send(&payload).await;
+        peer.stop().await;
+        let ledger = running.wait_settled(5000).await;
+        let took = started.elapsed().as_secs_f64();
+        let waits = running.scrape().sum("tapflow_rate_waits_total", &[]);
+        match over_rate {
+            OverRate::Wait => {
+                assert_eq!(ledger.lost(), 0);
+                // 2,000 at once, the rest at 2,000 a second; the last read may be overdrawn.
+                assert!(took > 1.0 && waits > 0.0, "{took} s, {waits} waits");
+            }
+            OverRate::Drop => {
+                let kept = 5000 - ledger.lost();
+                let most = 2000.0 * (1.0 + took) + 1.0;
+                assert!(
+                    (2000..=most as u64).contains(&kept),
+                    "{kept} of 5000 in {took} s"
+                );
+                let dropped = crate::support::rig::drops(&ledger);
+                assert_eq!(
+                    dropped,
+                    [("listener:unix/over_rate".to_owned(), ledger.lost())]
+                );
+            }
+        }
+        running.stop().await;
+    }
 }

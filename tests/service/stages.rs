@@ -88,6 +88,33 @@ async fn a_filter_keeps_exactly_what_matches_and_counts_the_rest() {
             0,
         ),
         (
+            "expression",
+            FilterOptions {
+                expression: "qname == WWW.a.EXAMPLE or rcode == NXDOMAIN and length > 0".to_owned(),
+                ..FilterOptions::default()
+            },
+            13,
+        ),
+        (
+            "expression and list",
+            FilterOptions {
+                expression: "qtype in {A} and received > 2020-01-01 and has listener".to_owned(),
+                message_types: words(&["CLIENT_RESPONSE"]),
+                ..FilterOptions::default()
+            },
+            3,
+        ),
+        (
+            "expression and list inverted",
+            FilterOptions {
+                expression: "qtype == A".to_owned(),
+                message_types: words(&["CLIENT_QUERY"]),
+                invert: true,
+                ..FilterOptions::default()
+            },
+            8,
+        ),
+        (
             "inverted",
             FilterOptions {
                 rcodes: words(&["NXDOMAIN"]),

@@ -12,15 +12,18 @@ use metrics::{Counter, Gauge};
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
-use super::{LOG_INTERVAL, Listener, suppressed};
-use crate::log_limit::LogLimit;
+use super::{LOG_INTERVAL, LOG_PEERS, Listener, admission_rules, suppressed};
+use crate::log_limit::{KeyedLogLimit, LogLimit};
 use crate::mux::frame::INITIAL_WINDOW;
 use crate::mux::{CloseReason, Config, MuxStream, Session};
 use crate::shutdown::{Phase, Signal};
 use crate::telemetry::{self, Telemetry};
-use crate::transport::admission::{Admission, Refusal};
+use crate::transport::admission::{Admission, PeerKey, Refusal, Rules};
 use crate::transport::options::ListenerOptions;
+use crate::transport::tls::Fault;
+use crate::transport::tls::rules::Grant;
 use crate::transport::{Peer, Stream};
+use crate::units::Endpoint;
 
 /// A session without a stream for so long ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -48,6 +51,7 @@ const REASONS: [&str; 14] = [
 /// What the sessions of a listener may use, and what is counted of them.
 pub(super) struct Sessions {
     config: Config,
+    max: u32,
     admission: Arc<Admission>,
     counters: Arc<Counters>,
 }
@@ -58,6 +62,8 @@ struct Counters {
     refused: Counter,
     closed: HashMap<&'static str, Counter>,
     logs: HashMap<&'static str, LogLimit>,
+    /// One line for each peer and rule.
+    refusals: KeyedLogLimit<(Refusal, PeerKey)>,
 }
 
 impl Counters {
@@ -77,10 +83,16 @@ impl Counters {
 impl Sessions {
     pub(super) fn new(options: &ListenerOptions, telemetry: &Telemetry) -> Self {
         let name = &options.name;
+        let faults: &[Fault] = match options.uri.carrier() {
+            Endpoint::Tls { .. } => &Fault::ALL,
+            _ => &[],
+        };
         let reasons = || {
+            let refusals = Refusal::ALL.iter().map(|r| r.as_str());
             REASONS
                 .into_iter()
-                .chain(Refusal::ALL.iter().map(|r| r.as_str()))
+                .chain(refusals)
+                .chain(faults.iter().map(|f| f.as_str()))
         };
         let counters = Counters {
             accepted: telemetry.counter(telemetry::SESSIONS_ACCEPTED, &[name]),
@@ -92,11 +104,20 @@ impl Sessions {
             logs: reasons()
                 .map(|r| (r, LogLimit::new(LOG_INTERVAL)))
                 .collect(),
+            refusals: KeyedLogLimit::new(LOG_INTERVAL, LOG_PEERS),
         };
-        let allow = options.allow.iter().map(|net| net.0).collect();
+        // What a peer may send is counted where its streams are let in.
+        let rules = Rules {
+            max: options.sessions_max as usize,
+            max_per_peer: 0,
+            frames: 0,
+            bytes: 0,
+            ..admission_rules(options)
+        };
         Self {
             config: config(options),
-            admission: Arc::new(Admission::new(allow, options.sessions_max as usize, 0)),
+            max: options.sessions_max,
+            admission: Arc::new(Admission::new(rules)),
             counters: Arc::new(counters),
         }
     }
@@ -121,6 +142,15 @@ fn config(options: &ListenerOptions) -> Config {
     }
 }
 
+/// An open session, for the gauge.
+struct Open(Arc<Counters>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.active.decrement(1.0);
+    }
+}
+
 /// Gives a session a task of its own, if it may come in.
 pub(super) fn admit(
     listener: &Arc<Listener>,
@@ -134,16 +164,25 @@ pub(super) fn admit(
     };
     let counters = sessions.counters.clone();
     counters.accepted.increment(1);
-    let permit = match sessions.admission.admit(peer.key) {
+    let admitted = sessions
+        .admission
+        .admit(peer.key, peer.group, Instant::now());
+    let permit = match admitted {
         Ok(permit) => permit,
         Err(refusal) => {
             let reason = refusal.as_str();
             counters.closed(reason);
-            if let Some(more) = counters.may_log(reason) {
+            let key = (refusal, peer.key);
+            if let Some(more) = counters.refusals.pass(key, Instant::now()) {
+                let rule = match refusal {
+                    Refusal::Full => format!("sessions_max = {}", sessions.max),
+                    other => sessions.admission.rule(other, peer.key),
+                };
                 tracing::warn!(
                     listener = &*listener.name,
                     peer = peer.text,
                     reason,
+                    rule,
                     suppressed = suppressed(more),
                     "refused a session"
                 );
@@ -152,16 +191,37 @@ pub(super) fn admit(
         }
     };
     counters.active.increment(1.0);
-    let session = Session::server(stream, sessions.config.clone());
+    let config = sessions.config.clone();
     let span = tracing::error_span!("session", listener = &*listener.name, peer = peer.text);
-    let (listener, signal, running) = (listener.clone(), signal.clone(), running.clone());
+    let (listener, mut signal, running) = (listener.clone(), signal.clone(), running.clone());
     let task = async move {
-        tracing::info!("session begun");
-        let reason = serve(&listener, session, &peer, signal).await;
-        counters.active.decrement(1.0);
-        counters.closed(reason.name());
-        log_end(&reason, &counters);
-        drop((permit, running));
+        // Held until the session's socket is closed.
+        let _held = (permit, running);
+        let _open = Open(counters.clone());
+        let shaken = tokio::select! {
+            biased;
+            () = signal.reached(Phase::Draining) => {
+                counters.closed("local");
+                return;
+            }
+            shaken = listener.shake_hands(stream) => shaken,
+        };
+        match shaken {
+            Ok((stream, grant)) => {
+                tracing::info!("session begun");
+                let session = Session::server(stream, config);
+                let reason = serve(&listener, session, grant, &peer, signal).await;
+                counters.closed(reason.name());
+                log_end(&reason, &counters);
+            }
+            Err(error) => {
+                let reason = error.fault.as_str();
+                counters.closed(reason);
+                if let Some(more) = counters.may_log(reason) {
+                    tracing::warn!(reason, suppressed = suppressed(more), "{error}");
+                }
+            }
+        }
     };
     tokio::spawn(task.instrument(span));
 }
@@ -170,6 +230,7 @@ pub(super) fn admit(
 async fn serve(
     listener: &Listener,
     session: Session,
+    grant: Grant,
     peer: &Peer,
     mut signal: Signal,
 ) -> CloseReason {
@@ -191,12 +252,17 @@ async fn serve(
         let peer = Peer {
             text: format!("{} stream {}", peer.text, stream.id()),
             key: peer.key,
+            group: peer.group,
         };
         // There is no way to tell the other end of a stream to send no more.
         let refuse_more: fn(&MuxStream) -> bool = |_| false;
         // A stream is accepted within the session's span, but a connection has a span of its own.
-        let admit = || listener.admit(stream, peer, refuse_more, &signal, &running);
-        tracing::Span::none().in_scope(admit);
+        let grant = grant.clone();
+        tracing::Span::none().in_scope(|| {
+            if let Some(guard) = listener.let_in(&peer) {
+                listener.begin(stream, refuse_more, grant, peer, guard, &signal, &running);
+            }
+        });
     }
     session.go_away();
     drop(running);

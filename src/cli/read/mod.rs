@@ -18,9 +18,10 @@ use self::stats::Stats;
 use crate::cli::exit;
 use crate::cli::input::{Ending, Fault, Input, Options, Place, Step, Tally};
 use crate::cli::interrupt::Interrupt;
-use crate::cli::terms::Term;
+use crate::cli::terms::{Sieve, Term};
 use crate::cli::tree;
-use crate::format::{Format, FormatError, Line, Settings};
+use crate::fields::Field;
+use crate::format::{Format, FormatError, Line, NoFormat, Settings};
 
 /// What `read` is told.
 #[derive(Debug, Args)]
@@ -37,18 +38,31 @@ use crate::format::{Format, FormatError, Line, Settings};
         HH:MM:SS.uuuuuu XY address protocol octets \"name\" class type\n\
         X is who speaks (A authoritative, R resolver, C client, F forwarder, S stub, T tool, U update), Y is Q or R; \
         an X instead of name, class and type: there is no question that could be read.",
-    after_long_help = "Filter terms, each given with a --filter of its own; a record has to match all of them:\n  \
-        type=CLIENT_QUERY,CLIENT_RESPONSE  one of these dnstap message types\n  \
-        qname=example.com,example.net      the name is one of these, or below one\n  \
-        qtype=A,AAAA                       one of these query types (TYPE65280 works too)\n  \
-        rcode=NXDOMAIN,SERVFAIL            a response with one of these codes\n  \
-        net=192.0.2.0/24,2001:db8::/32     the client is in one of these networks\n  \
-        !TERM                              none of these\n\n\
+    after_long_help = "Filters: a record has to match every --filter that is given. EXPR joins tests with and, or, not \
+        and parentheses:\n  \
+        qname within example.com           the name, or one below it; also within {a, b}\n  \
+        qtype == AAAA, rcode != NOERROR    one value; numbers, times and spans also <, <=, >, >=\n  \
+        rcode in {NXDOMAIN, SERVFAIL}      one of these\n  \
+        client in 192.0.2.0/24             in this network; also in {192.0.2.0/24, 2001:db8::/32}\n  \
+        latency > 50ms, length >= 512      spans of time have a unit\n  \
+        timestamp >= 2026-01-31T12:00:00Z  RFC 3339, or a date alone\n  \
+        identity ~ /^ns[0-9]/              a regular expression matches; /…/i: letter case aside\n  \
+        tag.site == \"x y\"                  a tag in extra\n  \
+        tc, not rd                         a flag alone\n  \
+        has ecs                            the record says\n\
+        A test of a field that the record lacks does not hold, so a query matches neither rcode == NXDOMAIN nor rcode \
+        != NXDOMAIN. A wrong field, value or operator is told with its place and what there is. The whole grammar is \
+        in the documentation of the module tapflow::filter.\n\n\
+        Short terms are filters as well, KEY=VALUE[,VALUE...], and !TERM is what has none of the values:\n  \
+        type=CLIENT_QUERY  qname=example.com (and below)  qtype=A,AAAA  rcode=NXDOMAIN  net=192.0.2.0/24\n\n\
         Examples:\n  \
         $ tapflow read --utc unbound.fstrm | head -1\n  \
         16:45:28.364170 CQ 127.0.0.1 UDP 42b \"www.example.\" IN AAAA\n  \
         $ tapflow read --format json --filter rcode=SERVFAIL frames/*.fstrm.zst\n  \
+        $ tapflow read --format csv --fields timestamp,qname,qtype,rcode frames > frames.csv\n  \
+        $ tapflow read --format '{query_address} {qname}' frames | sort | uniq -c\n  \
         $ tapflow read --stats /var/lib/tapflow/frames\n  \
+        $ tapflow read --filter 'qname within example.com and latency > 50ms' frames.fstrm\n  \
         $ tapflow read --follow --filter '!net=127.0.0.0/8' /var/lib/tapflow/frames\n\n\
         Exit codes:\n  \
         0  every frame was read (also when the reader of the output left, as head does)\n  \
@@ -61,8 +75,11 @@ pub struct ReadArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// What a record becomes
-    #[arg(long, default_value_t = Format::TEXT, value_name = "FORMAT", long_help = formats())]
+    #[arg(long, default_value_t = Format::TEXT, value_name = "FORMAT", value_parser = format, long_help = formats())]
     pub format: Format,
+    /// Fields that csv and tsv have as columns, separated by commas; `tapflow fields` lists them
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = field)]
+    pub fields: Vec<String>,
     /// Show no records but a summary of them: frames, span and rate over time, top names, clients, types and codes,
     /// latency percentiles, what is malformed by reason. With --format json as one object
     #[arg(long, conflicts_with = "follow")]
@@ -70,8 +87,8 @@ pub struct ReadArgs {
     /// Stop after so many records were shown
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Show only what matches, see below
-    #[arg(long = "filter", value_name = "TERM")]
+    /// Show only what matches, see below; each that is given has to match
+    #[arg(long = "filter", value_name = "EXPR")]
     pub filters: Vec<Term>,
     /// Go on as the file grows, and with its successor when it is replaced; in a folder, with the newest file. Takes one
     /// FILE; ends with SIGINT
@@ -103,7 +120,31 @@ fn formats() -> String {
     for kind in Format::kinds() {
         text.push_str(&format!("\n- {}: {}", kind.name, kind.about));
     }
+    text.push_str(
+        "\n- a template such as '{timestamp} {qname} {qtype}': each field in braces is its value, or - where the record does \
+        not say; {field:-text} is text then. {{ and }} are braces, \\t is a tab, \\\\ a backslash. `tapflow fields` lists the \
+        fields",
+    );
     text
+}
+
+/// The format of that name, or the template; the error has a mark under what is wrong.
+fn format(text: &str) -> Result<Format, String> {
+    text.parse().map_err(|error| match error {
+        NoFormat::Template(error) => error.shown(),
+        unknown => unknown.to_string(),
+    })
+}
+
+/// The name of a field.
+fn field(name: &str) -> Result<String, String> {
+    match Field::find(name) {
+        Ok(_) => Ok(name.to_owned()),
+        Err(error) => {
+            let end = if error.near.is_some() { "" } else { ";" };
+            Err(format!("{error}{end} `tapflow fields` lists them"))
+        }
+    }
 }
 
 /// How the reading went, beside what was counted.
@@ -141,11 +182,19 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit::USAGE));
         }
     };
-    let mut printer = Printer::new(line, args.filters.clone(), args.limit, eager && !args.stats);
+    let mut printer = Printer::new(
+        line,
+        Sieve::new(&args.filters),
+        args.limit,
+        eager && !args.stats,
+    );
     let mut outcome = Outcome::default();
     let flow = if args.follow {
         let [file] = args.files.as_slice() else {
-            anyhow::bail!("--follow takes one FILE (a folder, to follow the files of an output)");
+            return Err(crate::cli::Usage(
+                "--follow takes one FILE (a folder, to follow the files of an output)".to_owned(),
+            )
+            .into());
         };
         if file == Path::new("-") {
             read_all(&mut printer, &mut outcome, &args.files, &options)
@@ -180,11 +229,17 @@ pub fn run(args: &ReadArgs) -> anyhow::Result<ExitCode> {
 
 /// What the records are written with.
 fn line(args: &ReadArgs) -> Result<Box<dyn Line>, FormatError> {
+    if args.stats && !args.fields.is_empty() {
+        return Err(FormatError("--stats has no choice of fields".to_owned()));
+    }
     if args.stats && args.format != Format::TEXT && args.format != Format::JSON {
         let why = format!("--stats comes as text or json, not as {}", args.format);
         return Err(FormatError(why));
     }
-    let settings = Settings { utc: args.utc };
+    let settings = Settings {
+        utc: args.utc,
+        fields: args.fields.clone(),
+    };
     args.format.line(&settings)?.ok_or_else(|| {
         FormatError("fstrm is no format to read: tapflow convert writes Frame Streams".into())
     })

@@ -1,17 +1,12 @@
 //! From runs of frames to lines on standard output.
 
 use std::io::{self, ErrorKind, Write};
-use std::sync::Arc;
-use std::time::SystemTime;
 
 use crate::cli::input::Tally;
-use crate::cli::terms::Term;
-use crate::dnstap::DecodeReason;
+use crate::cli::terms::Sieve;
+use crate::dnstap::{DecodeReason, DnstapView};
 use crate::format::{Entry, Line, Source};
 use crate::fstrm::Frames;
-use crate::ids::ConnId;
-use crate::pipeline::batch::Origin;
-use crate::pipeline::stage::Record;
 
 /// What is written goes out once it has this many bytes.
 const WRITE_BYTES: usize = 128 * 1024;
@@ -30,19 +25,19 @@ pub(super) enum Flow {
 /// Formats records and writes them.
 pub(super) struct Printer<'a> {
     line: &'a mut dyn Line,
-    terms: Vec<Term>,
+    sieve: Sieve,
     left: Option<u64>,
     /// Each run is written at once, since somebody waits for it.
     eager: bool,
     out: Vec<u8>,
     tally: Tally,
-    origin: Origin,
+    peer: String,
 }
 
 impl<'a> Printer<'a> {
     pub(super) fn new(
         line: &'a mut dyn Line,
-        terms: Vec<Term>,
+        sieve: Sieve,
         limit: Option<u64>,
         eager: bool,
     ) -> Self {
@@ -50,22 +45,18 @@ impl<'a> Printer<'a> {
         line.begin(&mut out);
         Self {
             line,
-            terms,
+            sieve,
             left: limit,
             eager,
             out,
             tally: Tally::default(),
-            origin: Origin {
-                conn: ConnId::next(),
-                listener: Arc::from(""),
-                peer: String::new(),
-            },
+            peer: String::new(),
         }
     }
 
     /// Names the file that the next records are from, where the format shows it; empty: it does not.
     pub(super) fn from(&mut self, name: &str) {
-        name.clone_into(&mut self.origin.peer);
+        name.clone_into(&mut self.peer);
     }
 
     pub(super) fn tally(&self) -> &Tally {
@@ -113,19 +104,19 @@ impl<'a> Printer<'a> {
     /// Appends the line of a record; `false` when it is filtered out.
     #[inline]
     fn record(&mut self, payload: &[u8]) -> Result<bool, DecodeReason> {
-        let mut record = Record::new(payload, &self.origin, SystemTime::UNIX_EPOCH);
-        if !self.terms.is_empty() {
+        let view = DnstapView::parse(payload);
+        if !self.sieve.is_open() {
             // What is no record is an error, whatever the filter says of it.
-            record.message()?;
-            if !self.terms.iter().all(|term| term.matches(&mut record)) {
+            let view = view.as_ref().map_err(|error| DecodeReason::from(*error))?;
+            view.classify()?;
+            if !self.sieve.keeps(view, &self.peer) {
                 return Ok(false);
             }
         }
         let source = Source {
-            peer: &self.origin.peer,
+            peer: &self.peer,
             ..Source::default()
         };
-        let view = record.dnstap();
         let entry = Entry {
             payload,
             view: view.as_ref().map_err(|error| (*error).into()),

@@ -15,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
 use crate::cli::input::{Ending, Fault, Input, Options, Place, Step, Tally};
+use crate::cli::terms::Sieve;
 use crate::fstrm::{Codec, Compressor, Frames};
 use crate::link::outbox::Layout;
 
@@ -124,8 +125,8 @@ impl Sequence {
 ///
 /// # Errors
 /// [`Fault`]: a file cannot be read. (One that is damaged or cut is sent as far as it goes; the manifest tells.)
-pub(super) fn load(files: &[PathBuf], shape: Shape) -> Result<Cargo, Fault> {
-    let mut loader = Loader::new(files);
+pub(super) fn load(files: &[PathBuf], sieve: Sieve, shape: Shape) -> Result<Cargo, Fault> {
+    let mut loader = Loader::new(files, sieve);
     let limit = if shape.rounds == 1 {
         LOAD_BYTES
     } else {
@@ -326,14 +327,16 @@ fn wait(piece: Piece, to: &[Sender<Piece>], turn: &mut usize) -> bool {
 struct Loader {
     files: VecDeque<PathBuf>,
     input: Option<(String, Input)>,
+    sieve: Sieve,
     manifest: Manifest,
 }
 
 impl Loader {
-    fn new(files: &[PathBuf]) -> Self {
+    fn new(files: &[PathBuf], sieve: Sieve) -> Self {
         Self {
             files: VecDeque::from_iter(files.iter().cloned()),
             input: None,
+            sieve,
             manifest: Manifest::default(),
         }
     }
@@ -354,6 +357,17 @@ impl Loader {
                 continue;
             };
             match input.next(tally) {
+                Ok(Step::Run { .. }) if !self.sieve.is_open() => {
+                    let mut kept = Vec::new();
+                    let frames = self.sieve.sift(input.run(), &mut kept, tally);
+                    if frames > 0 {
+                        return Ok(Some(Piece {
+                            bytes: kept.into(),
+                            frames,
+                            layout: Layout::Run,
+                        }));
+                    }
+                }
                 Ok(Step::Run { frames }) => {
                     tally.frames += frames as u64;
                     tally.records += frames as u64;
@@ -542,7 +556,7 @@ mod tests {
             piece_frames: Some(10),
             codec: None,
         };
-        let cargo = flow(vec![run(0..1000)], Loader::new(&[]), shape);
+        let cargo = flow(vec![run(0..1000)], Loader::new(&[], Sieve::new(&[])), shape);
         let reading = cargo.reading.unwrap();
         let mut supplies = cargo.supplies;
         let mut got = Vec::new();
@@ -559,7 +573,11 @@ mod tests {
         assert_eq!(Frames::count_of(&got), Ok(1000));
         reading.join().unwrap().unwrap();
 
-        let cargo = flow(vec![run(0..100_000)], Loader::new(&[]), shape);
+        let cargo = flow(
+            vec![run(0..100_000)],
+            Loader::new(&[], Sieve::new(&[])),
+            shape,
+        );
         drop(cargo.supplies);
         cargo.reading.unwrap().join().unwrap().unwrap();
     }

@@ -23,9 +23,11 @@ use self::verify::Verdict;
 use crate::cli::convert::Compress;
 use crate::cli::progress::Progress;
 use crate::cli::read::Report;
+use crate::cli::terms::{Sieve, Term};
 use crate::cli::{exit, print_out};
 use crate::fstrm::Dialect;
 use crate::shutdown::{self, Phase, Trigger};
+use crate::transport::tls::client::{ClientFiles, ClientTls};
 use crate::units::{Endpoint, Span};
 
 /// Longest wait for the collector to come to rest before the comparison begins.
@@ -51,6 +53,7 @@ const REST_LIMIT: Duration = Duration::from_secs(5);
         $ tapflow replay unbound.fstrm --to unix:/run/tapflow/dnstap.sock\n  \
         7350 frames, 1896778 bytes in 0.002 s, 3511827 frames/s; FINISH came\n  \
         $ tapflow replay day.fstrm.zst --to tcp:127.0.0.1:6000 --connections 8 --loop 10 --verify 127.0.0.1:9954\n  \
+        $ tapflow replay day.fstrm --filter 'type == CLIENT_QUERY' --to tcp:127.0.0.1:6000\n  \
         $ tapflow replay sample.fstrm --to tcp:192.0.2.1:6000 --loop 0 --rate 50000 --compress zstd\n\n\
         Exit codes:\n  \
         0  everything was sent, FINISH came where it is due, and --verify found no difference\n  \
@@ -63,15 +66,31 @@ pub struct ReplayArgs {
     /// Files; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Where to: `unix:/path` or `tcp:host:port`
+    /// Where to: `unix:/path`, `tcp:host:port` or `tls:host:port`
     #[arg(long, value_name = "URI")]
     pub to: Endpoint,
+    /// Authorities of the collector's certificate, in PEM (TLS); without it, those that this machine trusts
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate to show, in PEM (TLS)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key, in PEM (TLS)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Name that the collector's certificate must have (TLS); without it, the host in --to
+    #[arg(long, value_name = "NAME")]
+    pub tls_server_name: Option<String>,
     /// Connections to share the frames out to
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub connections: u32,
     /// How often everything is sent; 0: until a signal comes
     #[arg(long = "loop", value_name = "N", default_value_t = 1)]
     pub rounds: u64,
+    /// Send only what matches, as `tapflow read --help` says; each that is given has to match. Frames that are no records
+    /// cannot match: they are counted as errors then
+    #[arg(long = "filter", value_name = "EXPR")]
+    pub filters: Vec<Term>,
     /// Frames a second, over all connections together
     #[arg(long, value_name = "FRAMES_PER_SECOND", value_parser = rate)]
     pub rate: Option<f64>,
@@ -85,7 +104,7 @@ pub struct ReplayArgs {
     #[arg(long, value_enum, value_name = "FORM", default_value = "text")]
     pub report: Report,
     /// Compare with the ledger of the collector whose HTTP is at this address
-    #[arg(long, value_name = "HTTP_ADDR")]
+    #[arg(long, value_name = "HTTP_ADDR", value_parser = http_address)]
     pub verify: Option<String>,
     /// Longest wait for the collector to have nothing in flight
     #[arg(long, value_name = "SPAN", default_value = "30s", requires = "verify")]
@@ -160,6 +179,13 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     };
     let plan = Plan {
         to: args.to.clone(),
+        tls: Arc::new(ClientTls::new(ClientFiles {
+            ca: args.tls_ca.clone().unwrap_or_default(),
+            server_name: args.tls_server_name.clone().unwrap_or_default(),
+            cert: args.tls_cert.clone().unwrap_or_default(),
+            key: args.tls_key.clone().unwrap_or_default(),
+            ..ClientFiles::default()
+        })),
         connections,
         dialect: args.mode.dialect(),
         compressed: shape.codec.is_some(),
@@ -170,7 +196,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         args.rounds == 1 || !args.files.iter().any(|file| is_stdin(file)) || args.files.len() == 1,
         "--loop with standard input takes no other files"
     );
-    let cargo = cargo::load(&args.files, shape)?;
+    let cargo = cargo::load(&args.files, Sieve::new(&args.filters), shape)?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     // One connection is best served by one thread: nothing is ever handed over.
     let runtime = if connections == 1 {
@@ -203,6 +229,16 @@ fn allow_files(wanted: u64) {
             .map_or(Some(wanted), |max| Some(max.min(wanted)));
         // If it cannot be raised, connecting says so with the number that could be made.
         let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// An address of HTTP as it is written behind `http =`: host and port.
+fn http_address(text: &str) -> Result<String, String> {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            Ok(text.to_owned())
+        }
+        _ => Err("give HOST:PORT, as in 127.0.0.1:9954".to_owned()),
     }
 }
 
@@ -369,6 +405,13 @@ fn text(args: &ReplayArgs, done: &Done) -> String {
         (Mode::Bidirectional, n) => write!(text, "; FINISH came on {n} of {total}"),
         _ => write!(text, "; no FINISH is due"),
     };
+    if !args.filters.is_empty() {
+        let _ = write!(
+            text,
+            "; {} filtered out of {}",
+            done.manifest.tally.filtered, done.manifest.tally.frames
+        );
+    }
     if done.interrupted {
         text.push_str("; interrupted");
     }

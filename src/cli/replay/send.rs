@@ -16,7 +16,8 @@ use crate::fstrm::{ContentType, Dialect};
 use crate::link::outbox::{Chunk, Outbox, SLICES_MAX};
 use crate::link::sender::{Farewell, SendError, Sender, SenderOptions};
 use crate::shutdown::{Phase, Signal};
-use crate::transport::dial;
+use crate::transport::dial_with;
+use crate::transport::tls::client::ClientTls;
 use crate::units::Endpoint;
 
 /// Bytes offered to the operating system in one call.
@@ -30,6 +31,8 @@ const RETRY: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) to: Endpoint,
+    /// Whom to trust and what to show where `to` asks for TLS.
+    pub(super) tls: Arc<ClientTls>,
     pub(super) connections: usize,
     pub(super) dialect: Dialect,
     pub(super) compressed: bool,
@@ -93,7 +96,7 @@ pub(super) async fn connect(plan: &Plan) -> anyhow::Result<Vec<Sender>> {
 async fn connect_one(plan: &Plan) -> anyhow::Result<Sender> {
     let give_up = Instant::now() + plan.timeout;
     let stream = loop {
-        match dial(&plan.to, plan.timeout).await {
+        match dial_with(&plan.to, Some(&plan.tls), plan.timeout).await {
             Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < give_up => {
                 sleep(RETRY).await;
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Unread, host_bits, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
-use crate::transport::options::{ListenerOptions, ReceiveCompression};
+use crate::transport::options::{ListenerOptions, OverRate, ReceiveCompression};
 use crate::units::{ByteSize, Endpoint, Span, UNIX_PATH_MAX};
 
 /// Largest DNS message over TCP, which a dnstap frame carries along with its own fields (RFC 1035, section 4.2.2).
@@ -76,7 +76,7 @@ impl At<'_> {
 fn place(listener: &ListenerOptions, at: &mut At<'_>) {
     match listener.uri.carrier() {
         Endpoint::Unix(socket) => unix(listener, socket, at),
-        Endpoint::Tcp { host, .. } => tcp(listener, host, at),
+        Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => tcp(listener, host, at),
         Endpoint::Mux(_) => {}
     }
     if listener.uri.is_mux() {
@@ -85,6 +85,7 @@ fn place(listener: &ListenerOptions, at: &mut At<'_>) {
         not_sessions(listener, at);
     }
     host_bits(&at.key("allow"), &listener.allow, at.problems);
+    host_bits(&at.key("deny"), &listener.deny, at.problems);
 }
 
 fn unix(listener: &ListenerOptions, socket: &Path, at: &mut At<'_>) {
@@ -99,7 +100,14 @@ fn unix(listener: &ListenerOptions, socket: &Path, at: &mut At<'_>) {
         at.warn(
             "allow",
             "`allow` is about networks, and means nothing to a Unix socket",
-            "use `socket_mode`, `owner` and `group`",
+            "use `socket_mode`, `owner` and `group`, or `allow_users` and `allow_groups`",
+        );
+    }
+    if !listener.deny.is_empty() {
+        at.warn(
+            "deny",
+            "`deny` is about networks, and means nothing to a Unix socket",
+            "use `socket_mode`, `owner` and `group`, or `allow_users` and `allow_groups`",
         );
     }
     if listener.socket_mode.0 & 0o222 == 0 {
@@ -117,6 +125,8 @@ fn tcp(listener: &ListenerOptions, host: &str, at: &mut At<'_>) {
         ("socket_mode", listener.socket_mode != plain.socket_mode),
         ("owner", !listener.owner.is_empty()),
         ("group", !listener.group.is_empty()),
+        ("allow_users", !listener.allow_users.is_empty()),
+        ("allow_groups", !listener.allow_groups.is_empty()),
     ] {
         if set {
             at.warn(
@@ -294,6 +304,19 @@ fn buffers(listener: &ListenerOptions, at: &mut At<'_>) {
 }
 
 fn connections(listener: &ListenerOptions, at: &mut At<'_>) {
+    let bytes = listener.bytes_per_peer_second_max.bytes();
+    if bytes > 0 && bytes < listener.data_frame_max.bytes() && listener.over_rate == OverRate::Drop
+    {
+        let what = format!(
+            "a frame may have {}, and one of more than a second's bytes never passes",
+            listener.data_frame_max
+        );
+        at.warn(
+            "bytes_per_peer_second_max",
+            what,
+            "make it at least `data_frame_max`",
+        );
+    }
     if listener.connections_max == 0 {
         at.error(
             "connections_max",
@@ -356,14 +379,14 @@ fn clashes(config: &Config, unread: Unread<'_>, problems: &mut Vec<Problem>) {
             let what = format!("listener {} listens at {} already", j + 1, other.uri);
             problems
                 .push(Problem::error(place, what).fix("each listener needs a place of its own"));
-        } else if let Endpoint::Tcp { host, port } = listener.uri.carrier()
+        } else if let Some((host, port)) = listener.uri.host_port()
             && config.http.enabled
             && !unread.is("http.address")
-            && *port != 0
-            && *port == config.http.address.port()
+            && port != 0
+            && port == config.http.address.port()
             && (is_any(host)
                 || config.http.address.ip().is_unspecified()
-                || *host == config.http.address.ip().to_string())
+                || host == config.http.address.ip().to_string())
         {
             let what = format!("the HTTP server is at {} already", config.http.address);
             problems.push(Problem::error(place, what).fix("use another port, here or in [http]"));

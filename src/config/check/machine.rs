@@ -59,6 +59,7 @@ pub fn machine(config: &Config) -> Vec<Problem> {
             problems.push(Problem::warning(format!("output[{i}].path"), what));
         }
     }
+    super::tls::files(config, &mut problems);
     problems
 }
 
@@ -70,6 +71,18 @@ fn users(listener: &ListenerOptions, place: &dyn Fn(&str) -> String, problems: &
             place("owner"),
             format!("this machine has no user \"{user}\""),
         ));
+    }
+    for (i, user) in listener.allow_users.iter().enumerate() {
+        if user.parse::<u32>().is_err() && uzers::get_user_by_name(user).is_none() {
+            let what = format!("this machine has no user \"{user}\", so it lets nobody in");
+            problems.push(Problem::warning(place(&format!("allow_users[{i}]")), what));
+        }
+    }
+    for (i, group) in listener.allow_groups.iter().enumerate() {
+        if group.parse::<u32>().is_err() && uzers::get_group_by_name(group).is_none() {
+            let what = format!("this machine has no group \"{group}\", so it lets nobody in");
+            problems.push(Problem::warning(place(&format!("allow_groups[{i}]")), what));
+        }
     }
     let group = &listener.group;
     if !group.is_empty()

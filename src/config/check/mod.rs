@@ -7,6 +7,7 @@ mod listeners;
 mod machine;
 mod outputs;
 mod stages;
+mod tls;
 mod transforms;
 
 use std::path::{Component, Path};
@@ -61,6 +62,7 @@ pub fn config(config: &Config, unread: &Unread<'_>) -> Vec<Problem> {
     listeners::check(config, *unread, &mut problems);
     stages::check(config, *unread, &mut problems);
     outputs::check(config, *unread, &mut problems);
+    tls::check(config, &mut problems);
     problems
 }
 
@@ -155,11 +157,13 @@ fn host_bits(place: &str, networks: &[Net], problems: &mut Vec<Problem>) {
 fn same_place(a: &Endpoint, b: &Endpoint) -> bool {
     match (a.carrier(), b.carrier()) {
         (Endpoint::Unix(a), Endpoint::Unix(b)) => plain_path(a) == plain_path(b),
-        (Endpoint::Tcp { host: a, port: p }, Endpoint::Tcp { host: b, port: q }) => {
+        _ => match (a.host_port(), b.host_port()) {
             // Port 0 is a port of its own each time.
-            p == q && *p != 0 && (a.eq_ignore_ascii_case(b) || is_any(a) || is_any(b))
-        }
-        _ => false,
+            (Some((a, p)), Some((b, q))) => {
+                p == q && p != 0 && (a.eq_ignore_ascii_case(b) || is_any(a) || is_any(b))
+            }
+            _ => false,
+        },
     }
 }
 
@@ -451,6 +455,10 @@ mod tests {
                 ),
                 ("type = 'file'\nprefix = 'other'", &[]),
                 (
+                    "type = 'file'\nformat = 'json'",
+                    &[(Error, "4:1", "output 1 writes to the same place")],
+                ),
+                (
                     "type = 'null'\nname = 'x'",
                     &[(Error, "6:8", "has the name \"x\" already")],
                 ),
@@ -549,6 +557,24 @@ mod tests {
                 (
                     "qname_suffixes = ['example.com', '*.example.com']",
                     &[(Error, "5:34", "write \"example.com\"")],
+                ),
+                ("expression = 'qname within example.com and not tc'", &[]),
+                ("expression = '  '", &[(Warning, "3:1", "keeps everything")]),
+                (
+                    "expression = 'tc and qnam == a'",
+                    &[(
+                        Error,
+                        "5:14",
+                        "column 8, at \"qnam\": there is no field \"qnam\"",
+                    )],
+                ),
+                (
+                    "expression = '''\ntc and\n  (rd\n'''",
+                    &[(
+                        Error,
+                        "5:14",
+                        "line 2, column 3, at \"(\": this parenthesis is not closed",
+                    )],
                 ),
                 (
                     "networks = ['192.0.2.1/24']",

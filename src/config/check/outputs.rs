@@ -3,6 +3,7 @@
 use super::{Unread, is_any, is_loopback, names, path, same_place};
 use crate::config::Config;
 use crate::config::problem::Problem;
+use crate::fields::Field;
 use crate::format::{Format, Settings};
 use crate::outputs::options::{
     DnstapOptions, FileOptions, HashBy, MuxOptions, OutputKind, OutputOptions, Strategy,
@@ -103,7 +104,30 @@ fn format(format: &Format, settings: &Settings, place: &str, problems: &mut Vec<
         let what = "`utc` is about formats that show local time, and means nothing to this one";
         problems.push(Problem::warning(format!("{place}.utc"), what).fix("leave it away"));
     }
-    if let Err(error) = format.line(settings) {
+    if !settings.fields.is_empty() && !format.has_fields() {
+        let what = match format {
+            Format::Template(_) => "a template names its fields itself".to_owned(),
+            _ => format!("{format} takes no choice of fields"),
+        };
+        let fix = format!("these formats do: {}", Format::names_with_fields());
+        problems.push(Problem::error(format!("{place}.fields"), what).fix(fix));
+        return;
+    }
+    let mut fine = true;
+    for (i, name) in settings.fields.iter().enumerate() {
+        if let Err(error) = Field::find(name) {
+            let fix = match error.near {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => "`tapflow fields` lists what there is".to_owned(),
+            };
+            let what = format!("there is no field \"{name}\"");
+            problems.push(Problem::error(format!("{place}.fields[{i}]"), what).fix(fix));
+            fine = false;
+        }
+    }
+    if let Err(error) = format.line(settings)
+        && fine
+    {
         problems.push(Problem::error(format!("{place}.format"), error.to_string()));
     }
 }
@@ -300,17 +324,13 @@ fn target(place: &str, to: &Endpoint, config: &Config, problems: &mut Vec<Proble
 fn feeds(to: &Endpoint, uri: &Endpoint) -> bool {
     if same_place(to, uri) {
         // A wildcard listener has the port on this machine's addresses alone.
-        return match (to.carrier(), uri.carrier()) {
-            (Endpoint::Tcp { host, .. }, Endpoint::Tcp { host: at, .. }) => {
-                at.eq_ignore_ascii_case(host) || is_loopback(host)
-            }
+        return match (to.host_port(), uri.host_port()) {
+            (Some((host, _)), Some((at, _))) => at.eq_ignore_ascii_case(host) || is_loopback(host),
             _ => true,
         };
     }
-    match (to.carrier(), uri.carrier()) {
-        (Endpoint::Tcp { host, port }, Endpoint::Tcp { host: at, port: q }) => {
-            port == q && is_loopback(host) && is_loopback(at)
-        }
+    match (to.host_port(), uri.host_port()) {
+        (Some((host, port)), Some((at, q))) => port == q && is_loopback(host) && is_loopback(at),
         _ => false,
     }
 }
@@ -320,9 +340,8 @@ fn same_target(a: &OutputKind, b: &OutputKind) -> bool {
     match (a, b) {
         (OutputKind::Stdout(_), OutputKind::Stdout(_)) => true,
         (OutputKind::File(a), OutputKind::File(b)) => {
-            super::plain_path(&a.path) == super::plain_path(&b.path)
-                && a.prefix == b.prefix
-                && a.format == b.format
+            // Whatever their formats: `keep` and `max_total` of each would count and remove the other's files.
+            super::plain_path(&a.path) == super::plain_path(&b.path) && a.prefix == b.prefix
         }
         _ => false,
     }

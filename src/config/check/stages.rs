@@ -6,6 +6,7 @@ use crate::config::problem::Problem;
 use crate::config::suggest;
 use crate::dns::iana;
 use crate::dnstap::MessageType;
+use crate::filter::Expression;
 use crate::stages::options::{FilterOptions, SampleBy, SampleOptions, StageOptions};
 
 /// Identities above this make a scrape of `/metrics` larger than a megabyte.
@@ -93,13 +94,15 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
         qtypes,
         rcodes,
         networks,
+        expression,
         invert,
     } = filter;
     let lists_empty = message_types.is_empty()
         && qname_suffixes.is_empty()
         && qtypes.is_empty()
-        && rcodes.is_empty();
-    if lists_empty && networks.is_empty() {
+        && rcodes.is_empty()
+        && networks.is_empty();
+    if lists_empty && expression.trim().is_empty() {
         let what = if *invert {
             "this filter asks for nothing and is inverted, so it drops everything"
         } else {
@@ -111,7 +114,9 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
             Problem::warning(place, what)
         };
         problems.push(
-            problem.fix("set one of message_types, qname_suffixes, qtypes, rcodes, networks"),
+            problem.fix(
+                "set one of expression, message_types, qname_suffixes, qtypes, rcodes, networks",
+            ),
         );
     }
     words(filter, place, problems);
@@ -126,6 +131,7 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
             );
         }
     }
+    self::expression(expression, &format!("{place}.expression"), problems);
     host_bits(&format!("{place}.networks"), networks, problems);
     if !rcodes.is_empty()
         && !message_types.is_empty()
@@ -137,6 +143,35 @@ fn filter(filter: &FilterOptions, place: &str, problems: &mut Vec<Problem>) {
         problems.push(
             Problem::warning(format!("{place}.rcodes"), what).fix("ask for the _RESPONSE types"),
         );
+    }
+}
+
+/// What is wrong with a filter expression, and where in it.
+fn expression(text: &str, place: &str, problems: &mut Vec<Problem>) {
+    if text.trim().is_empty() {
+        return;
+    }
+    if let Err(error) = text.parse::<Expression>() {
+        // The place, as it is seen where the text is not.
+        let marked = error.marked();
+        let at = match marked.is_empty() {
+            true => "at its end".to_owned(),
+            false => format!("at \"{marked}\""),
+        };
+        let (line, column) = (error.line, error.column);
+        let place_in = match line {
+            1 => format!("column {column}"),
+            _ => format!("line {line}, column {column}"),
+        };
+        let (why, fix) = match error.what.split_once("; did you mean ") {
+            Some((why, near)) => (why, format!("did you mean {near}")),
+            None => (
+                error.what.as_str(),
+                "`tapflow read --help` shows what an expression is made of".to_owned(),
+            ),
+        };
+        let what = format!("in the expression, {place_in}, {at}: {why}");
+        problems.push(Problem::error(place, what).fix(fix));
     }
 }
 

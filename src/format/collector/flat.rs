@@ -5,16 +5,27 @@
 //! From version 3 on a section has one key a column, `dns.resource-records.an.names`, with the records' values in one
 //! text and `|` between them: that is `flat-json-joined`. EDNS options likewise.
 //!
-//! `dns.rcode` is the header's four bits and `edns.rcode` the eight of EDNS. The OPT record is in the `edns` keys only.
+//! Keys come in its order, which is that of the alphabet (from version 3 on the flags first), but for records: those from
+//! the eleventh on come after the tenth. `dns.rcode` is that of the header, of responses only; `edns.rcode` the bits that
+//! EDNS adds, in their place: 16 of BADVERS. The OPT record is in the `edns` keys only. The data of records is written as
+//! it writes them: names without the final dot, a TXT of one string bare.
+//!
+//! What it leaves out or makes up is written as it was sent, so that these values differ from its own: record data of any
+//! type (where it has `-` for all but some ten types); `TYPE65280` for `UNKNOWN`; all strings of a TXT; `-` for a policy
+//! or transport that is absent (`NXDOMAIN`, `QNAME`, `UDP`); port 0; the root as `.` and octets of names in BIND's escapes
+//! (nothing, and the octets raw or replaced); the type of the dnstap message also of an UPDATE; latency where both times
+//! are known; what can be read of a message that is malformed.
+
+use std::time::Duration;
 
 use crate::digits;
 use crate::dns::Name;
 use crate::dns::{DnsView, Edns, EdnsOption, Header, Record, Section, iana};
 use crate::dnstap::{DecodeReason, DnstapView, Message, PolicyAction, PolicyMatch};
-use crate::format::collector::{family, push_rcode, push_short_name, push_short_time};
-use crate::format::json::text::{
-    bool_key, escape_from, number_key, push_data, push_octets, quoted,
+use crate::format::collector::{
+    family, push_rcode, push_short_data, push_short_name, push_short_time,
 };
+use crate::format::json::text::{bool_key, escape_from, number_key, push_octets, quoted};
 use crate::format::{Entry, Kind, Line, Shape, Source};
 
 /// Keys of its own for each record.
@@ -25,6 +36,7 @@ pub static KIND: Kind = Kind {
     extension: "jsonl",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Flat::new(false))),
 };
 
@@ -36,21 +48,38 @@ pub static JOINED: Kind = Kind {
     extension: "jsonl",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Flat::new(true))),
 };
 
 /// The columns of a record, in the order of [`Flat::columns`].
-const COLUMNS: [&str; 5] = ["name", "rdata", "rdatatype", "ttl", "class"];
+const COLUMNS: [&str; 5] = ["class", "name", "rdata", "rdatatype", "ttl"];
+/// The sections in the order of messages.
 const SECTIONS: [(Section, &str); 3] = [
     (Section::Answer, "an"),
     (Section::Authority, "ns"),
     (Section::Additional, "ar"),
 ];
 
+/// The flags in the order of their keys.
+const FLAGS: [(&str, u16); 7] = [
+    ("aa", 1 << 10),
+    ("ad", 1 << 5),
+    ("cd", 1 << 4),
+    ("qr", 1 << 15),
+    ("ra", 1 << 7),
+    ("rd", 1 << 8),
+    ("tc", 1 << 9),
+];
+/// The name of an option that it does not know.
+const UNKNOWN: &str = "UNKNOWN";
+
 struct Flat {
     joined: bool,
     /// Columns that are being joined, kept for their room.
     columns: [Vec<u8>; 5],
+    /// The authority section, which is written after the additional one.
+    later: Vec<u8>,
 }
 
 impl Line for Flat {
@@ -60,22 +89,18 @@ impl Line for Flat {
         let octets = message.dns().map_or(&[][..], |(octets, _)| octets);
         let dns = DnsView::parse(octets).ok();
         let edns = dns.and_then(|dns| dns.edns());
-        out.push(b'{');
-        write_header(out, dns.as_ref(), octets.len());
+        // A record without a message is not malformed, one with too short a message is.
         let malformed = match &dns {
-            Some(dns) => self.write_records(out, dns),
-            // A record without a message is not malformed, one with too short a message is.
-            None => {
-                self.write_no_records(out);
-                message.dns().is_some()
-            }
+            Some(dns) => dns.walk().malformed.is_some(),
+            None => message.dns().is_some(),
         };
-        bool_key(out, b",\"dns.malformed-packet\":", malformed);
-        write_dnstap(out, view, message, &entry.source);
-        if self.joined {
-            let latency = message.latency().unwrap_or_default();
-            number_key(out, b",\"dnstap.latency_ms\":", latency.as_millis() as u64);
+        out.push(b'{');
+        self.write_header(out, dns.as_ref(), octets.len(), malformed);
+        match &dns {
+            Some(dns) => self.write_records(out, dns, edns.as_ref()),
+            None => self.write_no_records(out),
         }
+        self.write_dnstap(out, view, message, &entry.source);
         self.write_edns(out, edns.as_ref());
         write_network(out, message);
         out.extend_from_slice(b"}\n");
@@ -88,18 +113,25 @@ impl Flat {
         Self {
             joined,
             columns: Default::default(),
+            later: Vec::new(),
         }
     }
 
-    /// All sections. Whether the message is malformed.
-    fn write_records(&mut self, out: &mut Vec<u8>, dns: &DnsView<'_>) -> bool {
-        let edns = dns.edns();
+    /// All sections.
+    fn write_records(&mut self, out: &mut Vec<u8>, dns: &DnsView<'_>, edns: Option<&Edns<'_>>) {
         let is_edns = |record: &Record<'_>| {
             record.rtype == Edns::RTYPE
                 && edns.is_some_and(|edns| std::ptr::eq(edns.options, record.data()))
         };
         let mut records = dns.records().filter(|record| !is_edns(record)).peekable();
+        let mut later = std::mem::take(&mut self.later);
+        later.clear();
         for (section, key) in SECTIONS {
+            let out = if section == Section::Authority {
+                &mut later
+            } else {
+                &mut *out
+            };
             let mut index = 0;
             while let Some(record) = records.next_if(|record| record.section == section) {
                 if self.joined {
@@ -120,12 +152,13 @@ impl Flat {
                 quoted(out, b"-");
             }
         }
-        dns.walk().malformed.is_some()
+        out.extend_from_slice(&later);
+        self.later = later;
     }
 
     /// All sections of a message that is not there.
     fn write_no_records(&self, out: &mut Vec<u8>) {
-        for (_, key) in SECTIONS {
+        for key in ["an", "ar", "ns"] {
             if self.joined {
                 for name in COLUMNS {
                     push_key(out, &["dns.resource-records.", key, ".", plural(name)]);
@@ -140,17 +173,144 @@ impl Flat {
 
     /// Adds a record to the columns, escaped for JSON and without quotes.
     fn join(&mut self, record: &Record<'_>, is_next: bool) {
-        let [name, rdata, rtype, ttl, class] = &mut self.columns;
+        let [class, name, rdata, rtype, ttl] = &mut self.columns;
         if is_next {
             for column in [&mut *name, rdata, rtype, ttl, class] {
                 column.push(b'|');
             }
         }
         unquoted(name, |name| push_short_name(name, &record.owner));
-        unquoted(rdata, |rdata| push_data(rdata, record));
+        unquoted(rdata, |rdata| push_short_data(rdata, record));
         iana::write_type(rtype, record.rtype);
         digits::number(ttl, record.ttl.into());
         iana::write_class(class, record.class);
+    }
+
+    /// The keys of header and question.
+    fn write_header(
+        &self,
+        out: &mut Vec<u8>,
+        dns: Option<&DnsView<'_>>,
+        len: usize,
+        malformed: bool,
+    ) {
+        let header = dns.map(DnsView::header);
+        let number = |field: fn(Header) -> u16| header.map_or(0, field).into();
+        let flags = |out: &mut Vec<u8>| {
+            for (name, bit) in FLAGS {
+                push_key_start(out, &["dns.flags.", name]);
+                bool_key(
+                    out,
+                    b"\":",
+                    header.is_some_and(|header| header.flags & bit != 0),
+                );
+            }
+        };
+        let start = out.len();
+        if self.joined {
+            flags(out);
+        }
+        number_key(out, b",\"dns.ancount\":", number(|header| header.answers));
+        number_key(
+            out,
+            b",\"dns.arcount\":",
+            number(|header| header.additionals),
+        );
+        if !self.joined {
+            flags(out);
+        }
+        // The first key has no comma before it.
+        out.remove(start);
+        number_key(out, b",\"dns.id\":", number(|header| header.id));
+        number_key(out, b",\"dns.length\":", len as u64);
+        bool_key(out, b",\"dns.malformed-packet\":", malformed);
+        number_key(
+            out,
+            b",\"dns.nscount\":",
+            number(|header| header.authorities),
+        );
+        number_key(
+            out,
+            b",\"dns.opcode\":",
+            number(|header| header.opcode().into()),
+        );
+        let question = dns.and_then(|dns| dns.question().ok()?);
+        out.extend_from_slice(b",\"dns.qclass\":\"");
+        match &question {
+            Some(question) => iana::write_class(out, question.qclass),
+            None => out.push(b'-'),
+        }
+        number_key(
+            out,
+            b"\",\"dns.qdcount\":",
+            number(|header| header.questions),
+        );
+        out.extend_from_slice(b",\"dns.qname\":");
+        match &question {
+            Some(question) => push_short_name(out, &question.name),
+            None => quoted(out, b"-"),
+        }
+        out.extend_from_slice(b",\"dns.qtype\":\"");
+        match &question {
+            Some(question) => iana::write_type(out, question.qtype),
+            None => out.push(b'-'),
+        }
+        out.extend_from_slice(b"\",\"dns.rcode\":\"");
+        push_rcode(out, header);
+        out.push(b'"');
+    }
+
+    /// The keys of the dnstap message.
+    fn write_dnstap(
+        &self,
+        out: &mut Vec<u8>,
+        view: &DnstapView<'_>,
+        message: &Message<'_>,
+        source: &Source<'_>,
+    ) {
+        let policy = message.policy.unwrap_or_default();
+        push_text(out, b",\"dnstap.extra\":", view.extra);
+        push_text(out, b",\"dnstap.identity\":", view.identity);
+        let latency = message.latency().unwrap_or_default();
+        out.extend_from_slice(b",\"dnstap.latency\":");
+        push_seconds(out, latency);
+        if self.joined {
+            number_key(out, b",\"dnstap.latency_ms\":", latency.as_millis() as u64);
+        }
+        let kind = message.message_type();
+        out.extend_from_slice(b",\"dnstap.operation\":\"");
+        match kind.name() {
+            Some(name) => out.extend_from_slice(name.as_bytes()),
+            None => digits::signed(out, kind.number()),
+        }
+        push_text(
+            out,
+            b"\",\"dnstap.peer-name\":",
+            Some(source.peer.as_bytes()),
+        );
+        let action = policy.action.map(PolicyAction::from_number);
+        push_named(
+            out,
+            b",\"dnstap.policy-action\":\"",
+            action.map(|action| (action.name(), action.number())),
+        );
+        let matched = policy.matched.map(PolicyMatch::from_number);
+        push_named(
+            out,
+            b",\"dnstap.policy-match\":\"",
+            matched.map(|matched| (matched.name(), matched.number())),
+        );
+        push_text(out, b",\"dnstap.policy-rule\":", policy.rule);
+        push_text(out, b",\"dnstap.policy-type\":", policy.kind);
+        push_text(out, b",\"dnstap.policy-value\":", policy.value);
+        out.extend_from_slice(b",\"dnstap.query-zone\":");
+        match message.zone().and_then(Name::from_wire) {
+            Some(zone) => push_short_name(out, &zone),
+            None => quoted(out, b"-"),
+        }
+        out.extend_from_slice(b",\"dnstap.timestamp-rfc3339ns\":\"");
+        push_short_time(out, message.time());
+        push_text(out, b"\",\"dnstap.version\":", view.version);
     }
 
     fn write_edns(&mut self, out: &mut Vec<u8>, edns: Option<&Edns<'_>>) {
@@ -198,7 +358,7 @@ impl Flat {
         number_key(
             out,
             b",\"edns.rcode\":",
-            number(edns.map(|edns| edns.ext_rcode.into())),
+            number(edns.map(|edns| u16::from(edns.ext_rcode) << 4)),
         );
         number_key(
             out,
@@ -213,62 +373,6 @@ impl Flat {
     }
 }
 
-fn write_header(out: &mut Vec<u8>, dns: Option<&DnsView<'_>>, len: usize) {
-    let header = dns.map(DnsView::header);
-    for (index, (name, bit)) in Header::FLAGS
-        .into_iter()
-        .filter(|flag| flag.0 != "z")
-        .enumerate()
-    {
-        out.extend_from_slice(if index == 0 {
-            b"\"dns.flags."
-        } else {
-            b",\"dns.flags."
-        });
-        out.extend_from_slice(name.as_bytes());
-        bool_key(
-            out,
-            b"\":",
-            header.is_some_and(|header| header.flags & bit != 0),
-        );
-    }
-    let number = |field: fn(Header) -> u16| header.map_or(0, field).into();
-    number_key(out, b",\"dns.id\":", number(|header| header.id));
-    number_key(
-        out,
-        b",\"dns.opcode\":",
-        number(|header| header.opcode().into()),
-    );
-    number_key(out, b",\"dns.qdcount\":", number(|header| header.questions));
-    number_key(out, b",\"dns.ancount\":", number(|header| header.answers));
-    number_key(
-        out,
-        b",\"dns.nscount\":",
-        number(|header| header.authorities),
-    );
-    number_key(
-        out,
-        b",\"dns.arcount\":",
-        number(|header| header.additionals),
-    );
-    number_key(out, b",\"dns.length\":", len as u64);
-    out.extend_from_slice(b",\"dns.rcode\":\"");
-    match header {
-        Some(header) => push_rcode(out, header.rcode()),
-        None => out.push(b'-'),
-    }
-    out.extend_from_slice(b"\",\"dns.qname\":");
-    let Some(question) = dns.and_then(|dns| dns.question().ok()?) else {
-        return out.extend_from_slice(b"\"-\",\"dns.qtype\":\"-\",\"dns.qclass\":\"-\"");
-    };
-    push_short_name(out, &question.name);
-    out.extend_from_slice(b",\"dns.qtype\":\"");
-    iana::write_type(out, question.qtype);
-    out.extend_from_slice(b"\",\"dns.qclass\":\"");
-    iana::write_class(out, question.qclass);
-    out.push(b'"');
-}
-
 fn write_record(out: &mut Vec<u8>, record: &Record<'_>, section: &str, index: u64) {
     for column in COLUMNS {
         push_key_start(out, &["dns.resource-records.", section, "."]);
@@ -278,7 +382,7 @@ fn write_record(out: &mut Vec<u8>, record: &Record<'_>, section: &str, index: u6
         out.extend_from_slice(b"\":");
         match column {
             "name" => push_short_name(out, &record.owner),
-            "rdata" => push_data(out, record),
+            "rdata" => push_short_data(out, record),
             "ttl" => digits::number(out, record.ttl.into()),
             _ => {
                 out.push(b'"');
@@ -293,57 +397,22 @@ fn write_record(out: &mut Vec<u8>, record: &Record<'_>, section: &str, index: u6
     }
 }
 
-fn write_dnstap(
-    out: &mut Vec<u8>,
-    view: &DnstapView<'_>,
-    message: &Message<'_>,
-    source: &Source<'_>,
-) {
-    let kind = message.message_type();
-    out.extend_from_slice(b",\"dnstap.operation\":\"");
-    match kind.name() {
-        Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => digits::signed(out, kind.number()),
-    }
-    out.extend_from_slice(b"\",\"dnstap.timestamp-rfc3339ns\":\"");
-    push_short_time(out, message.time());
-    out.push(b'"');
-    let latency = message.latency().unwrap_or_default();
-    number_key(out, b",\"dnstap.latency\":", latency.as_secs());
-    out.push(b'.');
-    digits::nanos(out, latency.subsec_nanos());
-    let policy = message.policy.unwrap_or_default();
-    for (key, octets) in [
-        (&b",\"dnstap.identity\":"[..], view.identity),
-        (b",\"dnstap.version\":", view.version),
-        (b",\"dnstap.extra\":", view.extra),
-        (b",\"dnstap.peer-name\":", Some(source.peer.as_bytes())),
-        (b",\"dnstap.policy-type\":", policy.kind),
-        (b",\"dnstap.policy-rule\":", policy.rule),
-        (b",\"dnstap.policy-value\":", policy.value),
-    ] {
-        out.extend_from_slice(key);
-        push_octets(
-            out,
-            octets.filter(|octets| !octets.is_empty()).unwrap_or(b"-"),
-        );
-    }
-    let action = policy.action.map(PolicyAction::from_number);
-    push_named(
-        out,
-        b",\"dnstap.policy-action\":\"",
-        action.map(|action| (action.name(), action.number())),
-    );
-    let matched = policy.matched.map(PolicyMatch::from_number);
-    push_named(
-        out,
-        b",\"dnstap.policy-match\":\"",
-        matched.map(|matched| (matched.name(), matched.number())),
-    );
-    out.extend_from_slice(b",\"dnstap.query-zone\":");
-    match message.zone().and_then(Name::from_wire) {
-        Some(zone) => push_short_name(out, &zone),
-        None => quoted(out, b"-"),
+/// Octets under a key, `-` when there are none.
+fn push_text(out: &mut Vec<u8>, key: &[u8], octets: Option<&[u8]>) {
+    out.extend_from_slice(key);
+    let octets = octets.filter(|octets| !octets.is_empty());
+    push_octets(out, octets.unwrap_or(b"-"));
+}
+
+/// Seconds without zeros at the end.
+fn push_seconds(out: &mut Vec<u8>, time: Duration) {
+    digits::number(out, time.as_secs());
+    if time.subsec_nanos() > 0 {
+        out.push(b'.');
+        digits::nanos(out, time.subsec_nanos());
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
     }
 }
 
@@ -360,6 +429,7 @@ fn push_named(out: &mut Vec<u8>, key: &[u8], value: Option<(Option<&'static str>
 fn write_network(out: &mut Vec<u8>, message: &Message<'_>) {
     out.extend_from_slice(b",\"network.family\":");
     quoted(out, family(message).as_bytes());
+    out.extend_from_slice(b",\"network.ip-defragmented\":false");
     let protocol = message.protocol();
     push_named(
         out,
@@ -394,7 +464,7 @@ fn write_network(out: &mut Vec<u8>, message: &Message<'_>) {
         }
         out.push(b'"');
     }
-    out.extend_from_slice(b",\"network.ip-defragmented\":false,\"network.tcp-reassembled\":false");
+    out.extend_from_slice(b",\"network.tcp-reassembled\":false");
 }
 
 fn push_option_key(out: &mut Vec<u8>, index: u64, field: &str) {
@@ -405,12 +475,13 @@ fn push_option_key(out: &mut Vec<u8>, index: u64, field: &str) {
     out.extend_from_slice(b"\":");
 }
 
-/// DNS-collector's name of an option.
+/// DNS-collector's name of an option: it knows these.
 fn option_name(code: u16) -> &'static str {
     match code {
         8 => "CSUBNET",
         15 => "ERRORS",
-        _ => iana::option_name(code).unwrap_or("-"),
+        3 | 9..=12 => iana::option_name(code).unwrap_or(UNKNOWN),
+        _ => UNKNOWN,
     }
 }
 
@@ -419,7 +490,13 @@ fn push_option_data(out: &mut Vec<u8>, code: u16, data: &[u8]) {
     match EdnsOption::parse(code, data) {
         EdnsOption::ClientSubnet(subnet) => match subnet.ip() {
             Some(address) => {
+                if address.is_ipv6() {
+                    out.push(b'[');
+                }
                 digits::ip(out, address);
+                if address.is_ipv6() {
+                    out.push(b']');
+                }
                 out.push(b'/');
                 digits::number(out, subnet.source_prefix.into());
             }
@@ -429,7 +506,12 @@ fn push_option_data(out: &mut Vec<u8>, code: u16, data: &[u8]) {
             let start = out.len();
             digits::number(out, code.into());
             out.push(b' ');
-            out.extend_from_slice(iana::extended_error_name(code).unwrap_or("-").as_bytes());
+            let name = match code {
+                // Not the registry's "Other Error".
+                0 => "Other",
+                _ => iana::extended_error_name(code).unwrap_or("-"),
+            };
+            out.extend_from_slice(name.as_bytes());
             out.push(b' ');
             if text.is_empty() {
                 out.push(b'-');

@@ -1,12 +1,13 @@
 //! `collector-text`: DNS-collector's default line.
 //!
 //! ```text
-//! 2023-04-08T18:27:29.268465Z unbound CLIENT_QUERY NOERROR 127.0.0.1 39028 IPv4 UDP 50b google.fr A 0.000000
+//! 2023-04-08T18:27:29.268465Z unbound CLIENT_RESPONSE NOERROR 127.0.0.1 39028 IPv4 UDP 50b google.fr A 0.000412000
 //! time identity operation rcode query-address query-port family protocol octets name type latency
 //! ```
 //!
-//! An identity with a space in it stands in double quotes, `"` and `\` in it after a backslash. The latency is in
-//! seconds, microseconds are cut, and zero when it is not known.
+//! An identity with a space in it stands in double quotes, `"` and `\` in it after a backslash. A query has `-` for its
+//! response code. The latency is in seconds with nanoseconds (before version 1 it had six digits), and zero when it is not
+//! known.
 
 use crate::digits;
 use crate::dns::present::write_text_escaped;
@@ -23,6 +24,7 @@ pub static KIND: Kind = Kind {
     extension: "txt",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Text)),
 };
 
@@ -52,10 +54,7 @@ impl Line for Text {
             None => digits::signed(out, kind.number()),
         }
         out.push(b' ');
-        match &dns {
-            Some(dns) => push_rcode(out, dns.header().rcode()),
-            None => out.push(b'-'),
-        }
+        push_rcode(out, dns.map(|dns| dns.header()));
         out.push(b' ');
         match message.query_ip() {
             Some(address) => digits::ip(out, address),
@@ -89,7 +88,7 @@ impl Line for Text {
         let latency = message.latency().unwrap_or_default();
         digits::number(out, latency.as_secs());
         out.push(b'.');
-        digits::micros(out, latency.subsec_micros());
+        digits::nanos(out, latency.subsec_nanos());
         out.push(b'\n');
         Ok(())
     }

@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     extension: "txt",
     shape: Shape::Lines,
     has_local_times: true,
+    has_fields: false,
     make: |settings| Ok(Box::new(Short { utc: settings.utc })),
 };
 

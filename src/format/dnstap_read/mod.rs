@@ -14,7 +14,7 @@
 //! | an address of neither 4 nor 16 octets (p09) | prints nothing; YAML shows other octets | `?`; YAML leaves it out |
 //! | times to live that differ within a set (r17) | the lowest for all | each as sent |
 //! | an SOA twice in one section, as in a zone transfer | once | twice, together |
-//! | data of types that [`present`](crate::dns::present) does not decode: WKS, NSAP, NXT, APL, IPSECKEY, HIP, TKEY, SINK, DOA, AMTRELAY and the like | their own form | the form for unknown types |
+//! | data of UNSPEC | its own form | the form for unknown types |
 //! | text that plain YAML cannot hold: identities, zones, options | breaks the document, or control octets | quoted and escaped |
 //!
 //! DoT, DoH and DoQ are `UDP`, as the program has it. Records are in its order: those of one owner together, and

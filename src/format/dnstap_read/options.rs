@@ -35,14 +35,14 @@ pub(super) fn write_options(out: &mut Vec<u8>, edns: &Edns<'_>, form: Form) {
         out.extend_from_slice(name.as_bytes());
         out.push(b':');
         let value = out.len();
-        if !write_value(out, code, data, form) {
-            if let (15, [high, low, text @ ..]) = (code, data) {
-                write_error(out, u16::from_be_bytes([*high, *low]), text, form);
-            } else {
+        if let (15, [high, low, text @ ..]) = (code, data) {
+            write_error(out, u16::from_be_bytes([*high, *low]), text, form);
+        } else {
+            if !write_value(out, code, data, form) {
                 write_octets(out, code, data);
-                if form == Form::Data && breaks(out, value) {
-                    single_quote(out, value + 1);
-                }
+            }
+            if form == Form::Data && breaks(out, value) {
+                single_quote(out, value + 1);
             }
         }
         out.push(b'\n');

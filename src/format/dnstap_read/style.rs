@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use crate::digits;
 use crate::dns::present::{self, Style};
-use crate::dns::{Name, Record, iana};
+use crate::dns::{Name, Record, iana, rare};
 
 /// BIND's style.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,10 @@ impl Style for Bind {
             out.push(b' ');
             self.hex(out, octets);
         }
+    }
+
+    fn rare(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {
+        rare::write(self, out, record, true)
     }
 
     fn special(&self, out: &mut Vec<u8>, record: &Record<'_>) -> bool {

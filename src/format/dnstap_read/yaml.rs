@@ -1,6 +1,8 @@
 //! `dnstap-read -y FILE`: one YAML document a record, with the DNS message in it twice, as data and as text.
 //!
-//! Documents are separated by `---`. Times are in UTC and whole seconds. Keys whose field was not sent are absent.
+//! Documents are separated by `---`. Times are in UTC and whole seconds. Keys whose field was not sent are absent. An EDNS
+//! option that a message has twice is a key that its mapping has twice, as the program has it: YAML readers keep the last,
+//! or refuse the document.
 
 use crate::digits;
 use crate::dns::Name;
@@ -17,6 +19,7 @@ pub static KIND: Kind = Kind {
     extension: "yaml",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Documents::default())),
 };
 

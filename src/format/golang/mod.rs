@@ -11,6 +11,7 @@
 //! | seconds without nanoseconds (corpus p27) | no time | the time |
 //! | seconds from the year 10000 on (p23, p24) | wrapped, or a year of many digits | `"@"`, seconds, `.` and nanoseconds |
 //! | an empty address (p08) | `<nil>` in YAML | no key |
+//! | an IPv6 address that ends in `:`, in YAML | as it is, which breaks the document | in double quotes |
 //! | an address of neither 4 nor 16 octets (p09) | `?` and base 16 in YAML, JSON ends the program | `?` and base 16 |
 //! | an identity or a version that is not UTF-8 (p30) | U+FFFD in JSON | `\ddd` for each odd octet |
 //! | a message that it does not decode: cut records, bad data | `parse failed`, and the reason | all up to where the message breaks; if it breaks between records, `;; parse failed: REASON at octet N` at the end |

@@ -17,6 +17,7 @@ pub static KIND: Kind = Kind {
     extension: "yaml",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Documents::default())),
 };
 
@@ -123,7 +124,13 @@ fn write_envelope(out: &mut Vec<u8>, message: &Message<'_>) {
     ] {
         if let Some(address) = address.filter(|address| !address.is_empty()) {
             out.extend_from_slice(key);
+            let start = out.len();
             write_address(out, address);
+            // Plain text cannot end so.
+            if out.ends_with(b":") {
+                out.insert(start, b'"');
+                out.push(b'"');
+            }
             out.push(b'\n');
         }
     }

@@ -79,6 +79,7 @@ pub static KIND: Kind = Kind {
     extension: "jsonl",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Json)),
 };
 

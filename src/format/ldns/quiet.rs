@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     extension: "txt",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Quiet)),
 };
 

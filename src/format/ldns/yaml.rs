@@ -21,6 +21,7 @@ pub static KIND: Kind = Kind {
     extension: "yaml",
     shape: Shape::Lines,
     has_local_times: false,
+    has_fields: false,
     make: |_| Ok(Box::new(Documents)),
 };
 

@@ -1,22 +1,32 @@
 //! Frames as records of a text format, or any other that stands record by record.
 
 use crate::dnstap::{DecodeReason, DnstapView};
-use crate::format::{Entry, Line, Source};
+use crate::format::{Entry, Line, Shape, Source};
 use crate::link::outbox::{Chunk, Layout, Outbox};
 use crate::outputs::encode::Encoder;
 use crate::pipeline::batch::Batch;
 
-/// Encodes with a [`Line`]. A frame that is no record has none.
+/// Encodes with a [`Line`]. A frame that is no record, or of which the format shows nothing, has none.
 pub struct Lines {
     line: Box<dyn Line>,
+    layout: Layout,
     /// Bytes a byte of input became in the last batch, in eighths: so that the next buffer is allocated once.
     eighths: usize,
 }
 
 impl Lines {
-    /// An encoder with this format.
-    pub fn new(line: Box<dyn Line>) -> Self {
-        Self { line, eighths: 16 }
+    /// An encoder with this format, whose records stand as `shape` says.
+    pub fn new(line: Box<dyn Line>, shape: Shape) -> Self {
+        let layout = match shape {
+            Shape::Lines => Layout::Lines,
+            // A frame can be several packets, or none.
+            Shape::Pcap | Shape::Fstrm => Layout::Whole,
+        };
+        Self {
+            line,
+            layout,
+            eighths: 16,
+        }
     }
 }
 
@@ -42,13 +52,14 @@ impl Encoder for Lines {
                 view: view.as_ref().map_err(|reason| *reason),
                 source,
             };
+            let before = out.len();
             match self.line.write(&mut out, entry) {
-                Ok(()) => written += 1,
-                Err(_) => bad += 1,
+                Ok(()) if out.len() > before => written += 1,
+                Ok(()) | Err(_) => bad += 1,
             }
         }
         self.eighths = (out.len() * 8 / batch.len_bytes().max(1) + 1).clamp(1, 256);
-        outbox.push(Chunk::new(out.into(), written, Layout::Lines));
+        outbox.push(Chunk::new(out.into(), written, self.layout));
         bad
     }
 }

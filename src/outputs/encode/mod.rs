@@ -26,7 +26,7 @@ pub trait Encoder: Send {
 pub fn build(format: &Format, settings: &Settings) -> Result<Box<dyn Encoder>, FormatError> {
     Ok(match format.line(settings)? {
         None => Box::new(frames::Passthrough),
-        Some(line) => Box::new(lines::Lines::new(line)),
+        Some(line) => Box::new(lines::Lines::new(line, format.shape())),
     })
 }
 

@@ -4,6 +4,7 @@
 //! what happens to the frames that arrive. Between batches the sink listens for the peer's goodbye and connects again at
 //! once, so that the next batch does not go into a socket that nobody reads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::Counter;
@@ -16,6 +17,8 @@ use crate::link::sender::{Failure, Farewell, SendError, Sender, SenderOptions};
 use crate::log_limit::LogLimit;
 use crate::outputs::sink::{Ending, Meter, Sink, Step, Wrote};
 use crate::telemetry::{self, Telemetry};
+use crate::transport::tls::Fault;
+use crate::transport::tls::client::ClientTls;
 use crate::units::Endpoint;
 
 /// At most one line about a lost connection in this time.
@@ -26,6 +29,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 pub struct ForwardOptions {
     /// The collector.
     pub to: Endpoint,
+    /// Whom to trust and what to show where `to` asks for TLS.
+    pub tls: Option<Arc<ClientTls>>,
     /// The stream.
     pub sender: SenderOptions,
     /// Time a connection may take to be made.
@@ -43,18 +48,28 @@ pub struct Forward {
     attempt: Option<Step<'static, Result<Sender, SendError>>>,
     /// The next one begins not before this.
     connect_at: Option<Instant>,
-    /// One for each of [`Failure::ALL`], in its order.
-    reconnects: Vec<Counter>,
+    /// By the reason's name.
+    reconnects: Vec<(&'static str, Counter)>,
     meter: Meter,
+    telemetry: Telemetry,
     log: LogLimit,
 }
 
 impl Forward {
     /// A forward that is not connected yet.
     pub fn new(name: &str, options: ForwardOptions, telemetry: &Telemetry, meter: Meter) -> Self {
-        let reconnects = Failure::ALL
-            .iter()
-            .map(|f| telemetry.counter(telemetry::OUTPUT_RECONNECTS, &[name, f.as_str()]))
+        let tls = options.tls.iter().flat_map(|_| Fault::ALL);
+        let reasons = Failure::ALL
+            .into_iter()
+            .map(Failure::as_str)
+            .chain(tls.map(Fault::as_str));
+        let reconnects = reasons
+            .map(|r| {
+                (
+                    r,
+                    telemetry.counter(telemetry::OUTPUT_RECONNECTS, &[name, r]),
+                )
+            })
             .collect();
         Self {
             name: name.to_owned(),
@@ -64,6 +79,7 @@ impl Forward {
             connect_at: None,
             reconnects,
             meter,
+            telemetry: telemetry.clone(),
             log: LogLimit::new(LOG_INTERVAL),
         }
     }
@@ -75,6 +91,7 @@ impl Forward {
         let attempt = self.attempt.get_or_insert_with(|| {
             let ForwardOptions {
                 to,
+                tls,
                 sender,
                 connect_timeout,
                 ..
@@ -83,7 +100,7 @@ impl Forward {
                 if let Some(at) = at {
                     sleep_until(at).await;
                 }
-                Sender::dial(&to, connect_timeout, sender).await
+                Sender::dial(&to, tls.as_ref(), connect_timeout, sender).await
             })
         });
         let result = attempt.await;
@@ -94,6 +111,13 @@ impl Forward {
                 self.sender = Some(sender);
                 self.connect_at = None;
                 self.meter.connected(true);
+                let shown = self.options.tls.as_ref().and_then(|tls| tls.expires());
+                if let Some(at) = shown {
+                    let place = format!("output:{}", self.name);
+                    self.telemetry
+                        .gauge(telemetry::TLS_CERTIFICATE_EXPIRY, &[&place])
+                        .set(at as f64);
+                }
             }
             Err(e) => self.lost(&e),
         }
@@ -105,14 +129,10 @@ impl Forward {
         self.connect_at = Some(Instant::now() + delay);
         self.meter.connected(false);
         self.meter.error();
-        let counter = Failure::ALL
-            .iter()
-            .zip(&self.reconnects)
-            .find(|(f, _)| **f == error.failure);
-        if let Some((_, counter)) = counter {
+        let (to, reason) = (&self.options.to, error.failure.as_str());
+        if let Some((_, counter)) = self.reconnects.iter().find(|(r, _)| *r == reason) {
             counter.increment(1);
         }
-        let (to, reason) = (&self.options.to, error.failure.as_str());
         match self.log.pass(std::time::Instant::now()) {
             Some(more) => {
                 warn!(output = self.name, %to, reason, suppressed = more, "no connection, trying again in {delay:?}: {error}")

@@ -78,6 +78,7 @@ impl Rig {
             http: HttpOptions {
                 enabled: true,
                 address: ([127, 0, 0, 1], 0).into(),
+                ..HttpOptions::default()
             },
             shutdown_timeout: Span(PATIENCE),
             listener: Socket::BOTH.map(listener).into(),

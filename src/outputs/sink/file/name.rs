@@ -184,7 +184,7 @@ mod tests {
             ("tap-20260102T030405Z-0001.fstrm.1", None),
             ("tap-20260102T030405Z-001.fstrm", None),
             ("tap-2026010T2030405Z-0001.fstrm", None),
-            ("tap-20260102T030405Z-0001.pcap", None),
+            ("tap-20260102T030405Z-0001.pcapng", None),
             ("tap-20260102T030405Z-.fstrm", None),
             ("tap-", None),
         ] {
