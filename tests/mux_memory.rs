@@ -114,7 +114,7 @@ fn what_a_session_holds_stays_at_the_configured_cap() {
         for round in 0..400 {
             input.make_room(BUFFER);
             let slow = 1 + round % (streams.len() - 1);
-            let mut send = |n: usize, input: &mut ReadBuffer| {
+            let send = |n: usize, input: &mut ReadBuffer| {
                 let length = u32::try_from(frame.len()).unwrap();
                 input.extend(&Header::new(Kind::Data, Flags::NONE, streams[n], length).encode());
                 input.extend(&frame);
