@@ -160,8 +160,10 @@ fn files_and_benches_that_the_readme_names_exist() {
             .chars()
             .take_while(|c| c.is_alphanumeric() || *c == '_')
             .collect();
+        let benches = Path::new(ROOT).join("benches");
+        let forms = [format!("{name}.rs"), format!("{name}/main.rs")];
         assert!(
-            Path::new(ROOT).join(format!("benches/{name}.rs")).exists(),
+            forms.iter().any(|form| benches.join(form).exists()),
             "{name}"
         );
     }

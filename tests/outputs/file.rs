@@ -292,7 +292,7 @@ async fn the_oldest_closed_files_of_this_prefix_are_removed_and_no_others() {
         "other-20200101T000000Z-0001.fstrm",
         "tap-x-20200101T000000Z-0001.fstrm",
         "notes.txt",
-        "tap-20200101T000000Z-0001.pcap",
+        "tap-20200101T000000Z-0001.log",
     ];
     for name in keep {
         fs::write(dir.join(name), b"keep").unwrap();

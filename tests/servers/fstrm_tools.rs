@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::ports::free_port;
 use crate::support::collector::{Collector, Ledger, contents};
-use crate::support::process::{Process, find_or_skip, free_port, testdata};
+use crate::support::process::{Process, find_or_skip, testdata};
 use crate::support::sender::Sender;
 use crate::support::wait_for;
 use crate::support::walker::Walker;

@@ -14,6 +14,8 @@ mod finish;
 mod fstrm_tools;
 mod killed;
 mod kinds;
+#[path = "../port_support/mod.rs"]
+mod ports;
 mod restarts;
 mod server;
 mod support;

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use crate::kinds::{Kind, NSD};
+use crate::ports::{free_port, has_v6};
 use crate::support::collector::Collector;
 use crate::support::load::Target;
-use crate::support::process::{Process, find, find_or_skip, free_port, has_v6, testdata};
+use crate::support::process::{Process, find, find_or_skip, testdata};
 use crate::support::wait_for;
 
 /// Where a server lives.

@@ -8,5 +8,7 @@ mod forward;
 mod http;
 mod listener;
 mod pki;
+#[path = "../port_support/mod.rs"]
+mod ports;
 mod programs;
 mod support;

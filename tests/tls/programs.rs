@@ -1,7 +1,7 @@
 //! Unbound's `dnstap-tls` and `openssl s_client`, which others wrote.
 
 use std::io::Write as _;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -39,9 +39,7 @@ async fn unbound_sends_over_tls_and_shows_the_certificate_that_its_identity_belo
     let place = Place::new();
     let shown = place.ca.sign("unbound", &["resolver.example.net"]);
     let running = place.strict(&["resolver.example.net=resolver-1"]).await;
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let dns = free.local_addr().unwrap();
-    drop(free);
+    let dns = SocketAddr::from(([127, 0, 0, 1], crate::ports::free_port()));
     let start = |identity: &str, cert: &Path, key: &Path| {
         let config = format!(
             "server:\n  directory: \"{dir}\"\n  username: \"\"\n  chroot: \"\"\n  pidfile: \"{dir}/pid\"\n  use-syslog: no\n  \

@@ -212,7 +212,7 @@ async fn fault_7_copying_out_gives_the_error_of_the_writer() {
     let (mut w, r) = duplex(10);
     drop(r);
     let e = within(stream.copy_to(&mut w)).await.expect_err("broken");
-    assert_eq!(e.kind(), std::io::ErrorKind::BrokenPipe);
+    assert_eq!(e.kind(), io::ErrorKind::BrokenPipe);
 }
 
 #[tokio::test]

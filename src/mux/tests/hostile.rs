@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::super::frame::{Flags, HEADER_LEN, Header, Kind};

@@ -108,7 +108,7 @@ async fn the_idle_timeout_counts_anew_after_a_hundred_streams() {
 async fn a_silent_peer_is_found_out() {
     let (io, _peer) = duplex(64 * 1024);
     let a = Session::client(io, Config::default());
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     assert_eq!(a.closed().await, CloseReason::KeepaliveTimeout);
     // Interval and timeout, and the close timeout at most.
     assert!(

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -138,32 +137,6 @@ pub(crate) fn find_or_skip(program: &str, package: &str) -> Option<PathBuf> {
         let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }
     found
-}
-
-/// Whether this machine has IPv6 on loopback.
-pub(crate) fn has_v6() -> bool {
-    std::net::UdpSocket::bind("[::1]:0").is_ok()
-}
-
-/// A port that is free on loopback for UDP and TCP, IPv4 and IPv6. It is below the ports that the system gives to clients, so
-/// that it stays free until a server takes it; no two calls of one run return the same.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    const FIRST: u16 = 16_000;
-    const COUNT: u16 = 16_000;
-    let start = (std::process::id() % 160) as u16 * 100;
-    let v6 = has_v6();
-    for _ in 0..COUNT {
-        let port = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
-        let free = |host: &str| {
-            std::net::UdpSocket::bind((host, port)).is_ok()
-                && std::net::TcpListener::bind((host, port)).is_ok()
-        };
-        if free("127.0.0.1") && (!v6 || free("::1")) {
-            return port;
-        }
-    }
-    panic!("no free port on loopback");
 }
 
 /// `testdata/servers/NAME`.
