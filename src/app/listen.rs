@@ -35,10 +35,10 @@ use crate::transport::admission::{Admission, PeerKey, Permit, Refusal, Rules};
 use crate::transport::options::{
     ListenerMode, ListenerOptions, OverRate, Oversize, ReceiveCompression,
 };
-use crate::transport::tls::{Fault, HandshakeError};
 use crate::transport::tls::crowd::Crowd;
 use crate::transport::tls::rules::Grant;
 use crate::transport::tls::server::ServerTls;
+use crate::transport::tls::{Fault, HandshakeError};
 use crate::transport::{BindError, BindOptions, Bound, Peer, Stream, unix};
 use crate::units::{Endpoint, Net};
 
@@ -350,7 +350,15 @@ impl Listener {
         };
         if self.tls.is_none() {
             let refuse_more = Stream::refuse_more;
-            self.begin(stream, refuse_more, Grant::Any, peer, guard, signal, running);
+            self.begin(
+                stream,
+                refuse_more,
+                Grant::Any,
+                peer,
+                guard,
+                signal,
+                running,
+            );
             return;
         }
         let (this, mut signal, running) = (self.clone(), signal.clone(), running.clone());

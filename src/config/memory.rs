@@ -177,12 +177,12 @@ mod tests {
             ..listener.clone()
         };
         let sessions = ListenerOptions {
-            uri: crate::units::Endpoint::mux(listener.uri.clone()),
+            uri: Endpoint::mux(listener.uri.clone()),
             sessions_max: 2,
             ..plain.clone()
         };
         let mux = MuxOptions {
-            workers: vec![crate::units::Endpoint::tcp("a", 1); 3],
+            workers: vec![Endpoint::tcp("a", 1); 3],
             streams: 4,
             unacked_bytes: ByteSize(7),
             ..MuxOptions::default()

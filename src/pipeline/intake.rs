@@ -118,7 +118,7 @@ pub const REASON_NOT_TAKEN: &str = "not_taken";
 
 /// Where duplicates are counted.
 #[derive(Clone)]
-pub struct Duplicates(pub metrics::Counter);
+pub struct Duplicates(pub Counter);
 
 impl std::fmt::Debug for Duplicates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

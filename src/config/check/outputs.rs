@@ -294,17 +294,17 @@ fn reconnect(min: Span, max: Span, place: &str, problems: &mut Vec<Problem>) {
 fn target(place: &str, to: &Endpoint, config: &Config, problems: &mut Vec<Problem>) {
     match to.carrier() {
         Endpoint::Unix(socket) => path(place, socket, problems),
-        Endpoint::Tcp { port: 0, .. } => {
+        Endpoint::Tcp { port: 0, .. } | Endpoint::Tls { port: 0, .. } => {
             problems.push(
                 Problem::error(place, "port 0 cannot be connected to")
                     .fix("dnstap collectors often use 6000"),
             );
         }
-        Endpoint::Tcp { host, .. } if is_any(host) => {
+        Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } if is_any(host) => {
             let what = format!("{host} is an address to listen at, not one to connect to");
             problems.push(Problem::error(place, what).fix("name the collector's address"));
         }
-        Endpoint::Tcp { .. } | Endpoint::Mux(_) => {}
+        Endpoint::Tcp { .. } | Endpoint::Tls { .. } | Endpoint::Mux(_) => {}
     }
     if let Some(i) = config
         .listener
